@@ -47,7 +47,7 @@ func TestBrowser_EveryPageInEveryWidthAndTheme(t *testing.T) {
 				if s := w.clusters[strings.TrimPrefix(path, "/clusters/")]; s != nil && s.status != nil && width == 1280 && path != "/clusters/hostile" {
 					said := eval[string](b, `document.querySelector("main").textContent`)
 					has(t, where, said, s.status.Summary)
-					has(t, where, said, s.status.Reason)
+					has(t, where, said, saidOf(s.status.Reason))
 				}
 				if !strings.Contains(path, "?") {
 					b.picture(path, width, dark)

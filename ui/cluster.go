@@ -157,6 +157,9 @@ func showOp(c clock, r cke.Record) shownOp {
 	for _, s := range r.Steps {
 		end, style, text := words.StepResult(c.Now, r, s)
 		after, took := s.StartedAt.Sub(r.StartedAt), max(end.Sub(s.StartedAt), 0)
+		if s.Error == "" && s.EndedAt.IsZero() && o.Running {
+			style = term.Plain
+		}
 		at := min(max(int(float64(after)/float64(whole)*1000), 0), 992)
 		width := min(max(int(float64(took)/float64(whole)*1000), 8), 1000-at)
 		o.Steps = append(o.Steps, step{StepRecord: s, After: term.Took(after), Took: term.Took(took), Result: text, Class: class(style), At: at, Width: width})
@@ -167,8 +170,13 @@ func showOp(c clock, r cke.Record) shownOp {
 // Heading names the operation.
 func (o shownOp) Heading() string { return words.Heading(o.Record) }
 
-// Class is the class of the outcome.
-func (o shownOp) Class() string { return class(words.OutcomeStyle(o.State, o.Refused)) }
+// Class is the class of the outcome; what is under way has none yet.
+func (o shownOp) Class() string {
+	if o.Running {
+		return "plain"
+	}
+	return class(words.OutcomeStyle(o.State, o.Refused))
+}
 
 // Why is the reason, with the error that was met.
 func (o shownOp) Why() string { return words.Why(o.Record) }
@@ -209,22 +217,33 @@ type certificates struct {
 	Soon int // where the warning starts, of the scale
 }
 
-// Certificates are the certificates of members, and the authorities whose end is on record.
+// Certificates are the certificates of members, and the authorities whose end is on record. Of a member that does not
+// answer the certificate is not seen.
 func (f facts) Certificates() certificates {
 	c := certificates{clock: f.clock}
 	add := func(name, text string, end time.Time) {
+		c.All = append(c.All, expiry{Name: name, Text: text, End: end, Class: class(words.CertificateStyle(f.Now, end))})
 		if !end.IsZero() {
-			c.All = append(c.All, expiry{Name: name, Text: text, End: end, Class: class(words.CertificateStyle(f.Now, end))})
 			c.Days = max(c.Days, int(end.Sub(f.Now).Hours()/24)+1)
 		}
 	}
 	for _, m := range f.S.Members {
-		add(m.Name, "certificate of the member", m.CertNotAfter)
+		if m.Join != "" || !m.CertNotAfter.IsZero() {
+			add(m.Name, "certificate of the member", m.CertNotAfter)
+		}
 	}
 	for _, name := range cke.AuthorityNames() {
-		add(string(name), "authority", f.Identity.Authorities.Of(name).Current.NotAfter)
+		if end := f.Identity.Authorities.Of(name).Current.NotAfter; !end.IsZero() {
+			add(string(name), "authority", end)
+		}
+	}
+	if c.Days == 0 {
+		return certificates{}
 	}
 	for i, e := range c.All {
+		if e.End.IsZero() {
+			continue
+		}
 		c.All[i].Share = share(int64(e.End.Sub(f.Now)), int64(c.Days)*int64(24*time.Hour))
 	}
 	c.Soon = share(int64(words.CertificateSoon), int64(max(c.Days, 1))*int64(24*time.Hour))

@@ -409,6 +409,9 @@ func states() map[string]*stored {
 		in.Backup.Problem = &cke.BackupTrouble{Work: "store", Code: cke.CodeTarget, Message: "put deltas/184213 in s3://backups/etcd: no space left", Since: noon.Add(-90 * time.Minute)}
 		in.Backup.Time, in.Backup.LagRevisions, in.Backup.Lag = noon.Add(-91*time.Minute), 4211, 5400
 	})
+	for i := range broken.status.Problems {
+		broken.status.Problems[i].Remedy = "free space in the target, or give it more; cke continues by itself once there is some"
+	}
 	all["holes"] = broken
 	stale := scene("stale", 3, nil)
 	stale.led = false

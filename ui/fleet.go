@@ -92,6 +92,28 @@ func (r row) Stale() bool { return !r.Known || r.Now.Sub(r.S.ObservedAt) > words
 // Brief reports whether a narrow list needs to show no more than the health and the state.
 func (r row) Brief() bool { return r.healthy() && !r.BackupsBad() }
 
+// Mark is the shape of the health: a warning where it says nothing of what needs attention.
+func (r row) Mark() string {
+	switch {
+	case r.Stale():
+		return "unknown"
+	case r.warns():
+		return "warning"
+	}
+	return strings.ToLower(string(r.Health()))
+}
+
+// MarkClass is the class of the mark.
+func (r row) MarkClass() string {
+	if r.warns() {
+		return "warn"
+	}
+	return r.Class()
+}
+
+// warns reports whether members are as they should be, and something else is not.
+func (r row) warns() bool { return r.Health() == cke.HealthReady && !r.healthy() && !r.Stale() }
+
 // Doing is the operation under way, or the reason for none where something is not as it should be.
 func (r row) Doing() string {
 	if o := r.S.Operation; o != nil && o.State == cke.RecordRunning {
@@ -100,10 +122,13 @@ func (r row) Doing() string {
 	if !r.Known {
 		return "no status yet"
 	}
+	if r.warns() {
+		return words.Problem(r.S.Problems[0])
+	}
 	if r.S.Health == cke.HealthReady || strings.Contains(r.S.Reason, r.S.Summary) && r.S.Summary != "" {
 		return ""
 	}
-	return r.S.Reason
+	return rest(r.S.Reason)
 }
 
 // Restorable is the newest state that can be restored; zero: none is known.
@@ -146,8 +171,10 @@ func after(a, b bool) int {
 // worst orders rows: what needs attention most comes first.
 func (r row) worst() int {
 	order := []cke.Health{cke.HealthLost, cke.HealthFrozen, cke.HealthUnknown, cke.HealthDegraded, cke.HealthRestoring, cke.HealthForming, cke.HealthDeleting, cke.HealthUpdating, cke.HealthReady, cke.HealthHibernated}
-	at := 3 * slices.Index(order, r.Health())
+	at := 4 * slices.Index(order, r.Health())
 	switch {
+	case !r.Known:
+		return at + 1
 	case r.Stale():
 		return at - 2
 	case len(r.S.Problems) > 0:

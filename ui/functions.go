@@ -16,19 +16,22 @@ func (p *Page) functions() template.FuncMap {
 	return template.FuncMap{
 		"cut":     func(v string) string { return cut(shownText, v) },
 		"cutat":   func(n int, v string) string { return cut(n, v) },
-		"low":     func(h cke.Health) string { return strings.ToLower(string(h)) },
 		"count":   cke.Count[int],
 		"live":    func(id string) bool { return strings.HasSuffix(id, "headline") },
 		"moment":  words.Moment,
 		"summary": summary,
 		"last": func(text string) string {
-			if text == "" {
-				return ""
+			if text = cut(shownText, text); text != "" {
+				text = "Last seen: " + text + "."
 			}
-			return "last seen: " + text
+			return text
 		},
-		"prose": prose,
-		"zones": words.AllZones, "zone": words.Zone, "unplaced": words.Unplaced,
+		"rest":   rest,
+		"code":   func(v string) template.HTML { return coded(shownText, v) },
+		"codeat": func(n int, v string) template.HTML { return coded(n, v) },
+		"prose":  prose,
+		"words":  func(command string) []string { return strings.Split(cut(shownText, command), " ") },
+		"zones":  words.AllZones, "zone": words.Zone, "unplaced": words.Unplaced,
 		"outcome": func(s cke.RecordState, refused bool) string { return class(words.OutcomeStyle(s, refused)) },
 	}
 }
@@ -62,17 +65,32 @@ func summary(text string) template.HTML {
 	}
 	at := tolerance.FindStringIndex(text)
 	if at == nil {
-		return template.HTML(template.HTMLEscapeString(text))
+		return coded(2*shownText, text)
 	}
-	return template.HTML(template.HTMLEscapeString(text[:at[0]]) + "<b>" + text[at[0]:at[1]] + "</b>" + template.HTMLEscapeString(text[at[1]:]))
+	return coded(2*shownText, text[:at[0]]) + template.HTML("<b>"+text[at[0]:at[1]]+"</b>") + coded(2*shownText, text[at[1]:])
 }
+
+// noQuorum is what a reason says of a lost quorum, which the summary says with how many members serve.
+var noQuorum = regexp.MustCompile(`^quorum is lost, \d+ of \d+ members run and \d+ (?:is|are) needed: `)
+
+// rest is a reason without what the summary says in other numbers.
+func rest(reason string) string { return noQuorum.ReplaceAllString(reason, "") }
 
 // prose is a text with commands in backticks, as a sentence.
 func prose(text string) template.HTML {
+	return coded(2*shownText, upper(cut(shownText, text)))
+}
+
+// coded is a text from outside, cut, with what is in backticks as code.
+func coded(n int, text string) template.HTML {
 	var b strings.Builder
-	for i, piece := range strings.Split(upper(cut(shownText, text)), "`") {
-		if piece = template.HTMLEscapeString(piece); i%2 == 1 {
+	pieces := strings.Split(cut(n, text), "`")
+	for i, piece := range pieces {
+		switch piece = template.HTMLEscapeString(piece); {
+		case i%2 == 1 && i+1 < len(pieces):
 			piece = "<code>" + piece + "</code>"
+		case i%2 == 1:
+			piece = "`" + piece // it is not closed
 		}
 		b.WriteString(piece)
 	}
@@ -91,6 +109,17 @@ func upper(text string) string {
 
 // Class is the class of the health.
 func (f facts) Class() string { return f.row().Class() }
+
+// Mark is the shape of the health; a status that is not of the present is unknown.
+func (f facts) Mark() string {
+	if f.Past() {
+		return "unknown"
+	}
+	return f.row().Mark()
+}
+
+// MarkClass is the class of the mark.
+func (f facts) MarkClass() string { return f.row().MarkClass() }
 
 func (f facts) row() row { return row{f.clock, f.Name, f.S, f.Known} }
 

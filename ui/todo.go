@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"cmp"
 	"regexp"
 	"slices"
 	"strings"
@@ -28,13 +29,19 @@ func (f facts) Problems() (all []problem) {
 		code            cke.Code
 		message, remedy string
 	}
-	at, nodes := map[cause]int{}, [][]string{}
+	at, of := map[cause]int{}, [][]cke.Problem{}
 	unseen := slices.ContainsFunc(f.S.Problems, func(p cke.Problem) bool { return p.Code == cke.CodeUnseen })
 	for _, p := range f.S.Problems {
 		c := cause{p.Code, p.Message, p.Remedy}
+		if unseen && p.Code != cke.CodeUnseen { // no command is offered, so one text is enough
+			c.message, c.remedy = f.anyNode(p.Message, p), f.anyNode(p.Remedy, p)
+		}
 		if i, ok := at[c]; ok && p.Node != "" {
-			nodes[i] = append(nodes[i], p.Node)
-			all[i].Text = cut(shownText, strings.Join(nodes[i], ", ")+": "+p.Message)
+			of[i] = append(of[i], p)
+			names, addresses := f.nodes(of[i])
+			fill := strings.NewReplacer(anyName, and(names), anyAddress, and(addresses), "once it answers", "once they answer")
+			all[i].Text = cut(shownText, strings.Join(names, ", ")+": "+fill.Replace(c.message))
+			all[i].First, _, _ = resort(fill.Replace(c.remedy))
 			if p.Since.Before(all[i].Since) {
 				all[i].Since = p.Since
 			}
@@ -46,15 +53,60 @@ func (f facts) Problems() (all []problem) {
 			shown.When, shown.Last = "", "" // it is unknown whether anything is gone
 		}
 		shown.Commands, shown.LastCommands = f.Commands(shown.First), f.Commands(shown.Last)
+		one := []cke.Problem{p}
 		p.Code = ""
 		shown.Text = upper(cut(shownText, words.Problem(p)))
 		if p.Node != "" {
 			at[c] = len(all)
 		}
-		all, nodes = append(all, shown), append(nodes, []string{p.Node})
+		all, of = append(all, shown), append(of, one)
 	}
 	slices.SortStableFunc(all, func(a, b problem) int { return after(a.Code != cke.CodeUnseen, b.Code != cke.CodeUnseen) })
 	return all
+}
+
+// What stands for the name and for the address of any node.
+const anyName, anyAddress = "\x00", "\x01"
+
+// anyNode is a text about a problem's node as a text about any.
+func (f facts) anyNode(text string, p cke.Problem) string {
+	names, addresses := f.nodes([]cke.Problem{p})
+	for i := range addresses {
+		text = regexp.MustCompile(`\b`+regexp.QuoteMeta(addresses[i])+`\b(:\d+)?`).ReplaceAllString(text, anyAddress)
+	}
+	for i := range names {
+		text = regexp.MustCompile(`\b`+regexp.QuoteMeta(names[i])+`\b`).ReplaceAllString(text, anyName)
+	}
+	return text
+}
+
+// nodes are the names of the nodes of problems, and their addresses.
+func (f facts) nodes(problems []cke.Problem) (names, addresses []string) {
+	for _, p := range problems {
+		if p.Node == "" {
+			continue
+		}
+		names = append(names, p.Node)
+		for _, m := range f.S.Members {
+			if m.Name == p.Node && m.Address != "" {
+				addresses = append(addresses, m.Address)
+			}
+		}
+	}
+	return names, addresses
+}
+
+// and joins names.
+func and(names []string) string {
+	if n := len(names); n > 1 {
+		return strings.Join(names[:n-1], ", ") + " and " + names[n-1]
+	}
+	return strings.Join(names, "")
+}
+
+// Told reports whether a problem says why a member does not serve.
+func (f facts) Told(m member) bool {
+	return slices.ContainsFunc(f.S.Problems, func(p cke.Problem) bool { return p.Node == m.Name && p.Message == m.Reason })
 }
 
 var (
@@ -81,31 +133,38 @@ func resort(remedy string) (first, when, last string) {
 // More reports whether the last resort is more than its command.
 func (p problem) More() bool { return len(p.LastCommands) == 0 || strings.Contains(p.Last, "`:") }
 
-// Acts says who acts next: cke, or the operator; empty: there is nothing to do, or the status is not of the present.
+// Acts says who acts next: cke, or the operator; empty: there is nothing to do.
 func (f facts) Acts() string {
-	if !f.Known || f.Past() || f.row().healthy() || f.Health() == cke.HealthReady || f.Running() {
-		return ""
-	}
 	next := f.next()
 	switch {
+	case !f.Known && !f.Led:
+		return "You: start a cke daemon on a management host."
+	case f.Past() && f.Led:
+		return "You: check the cke daemon on " + cmp.Or(f.S.Leader.Host, "the management host") + "."
+	case f.Past():
+		return "You: start a cke daemon, for example on " + cmp.Or(f.S.Leader.Host, "a management host") + "."
+	case !f.Known || f.row().healthy() || f.Running():
+		return ""
 	case f.Health() == cke.HealthFrozen:
 		return "cke changes nothing while it is frozen."
 	case f.Hold != nil:
 		return "cke changes nothing while it is paused."
-	case next != "":
+	case next != "" && f.Health() != cke.HealthReady:
 		if !slices.ContainsFunc(f.S.Problems, func(p cke.Problem) bool { return p.Remedy != "" }) {
 			next += " You do not have to do anything."
 		}
 		return next
-	case f.Class() == "bad":
-		for _, p := range f.Problems() {
-			if first, _, _ := strings.Cut(p.First, ";"); first != "" && !strings.Contains(first, "`") {
-				return "You: " + first + "."
-			}
+	}
+	for _, p := range f.Problems() {
+		if first := advice.FindString(p.First); first != "" && !strings.Contains(first, "`") {
+			return "You: " + strings.ToLower(first[:1]) + first[1:] + "."
 		}
 	}
-	return ""
+	return next
 }
+
+// advice is the first thing to do of a remedy, without its details.
+var advice = regexp.MustCompile(`^[A-Za-z](?:[^;:.]|[:.][^\s])*`)
 
 // verbs are what cke does in operations.
 var verbs = map[string]string{"start-members": "starts", "start-changed": "starts", "restart-member": "restarts", "add-member": "adds", "remove-member": "removes", "promote-member": "promotes"}
@@ -121,10 +180,7 @@ func (f facts) next() string {
 	}
 	on := ""
 	if n := len(s.Targets); n > 0 {
-		on = " " + strings.Join(s.Targets[:n-1], ", ") + " and " + s.Targets[n-1]
-		if n == 1 {
-			on = " " + s.Targets[0]
-		}
+		on = " " + and(s.Targets)
 	}
 	if v := verbs[s.Operation]; v != "" && on != "" {
 		return "cke " + v + on + " next."
@@ -154,15 +210,23 @@ func (f facts) IdleBecause() (all []string) {
 			all = append(all, why)
 		}
 	}
-	add(f.S.Reason)
+	add(rest(f.S.Reason))
 	if f.Whole() && !f.Past() {
 		if f.Plan == nil {
 			add("no plan can be made now")
 		} else {
-			add(f.Plan.Reason)
+			add(rest(f.Plan.Reason))
 		}
 	}
 	return all
+}
+
+// shortReason is how long the reasons for Idle may be to be shown in its line.
+const shortReason = 60
+
+// Short reports whether what is done fits one line: nothing, for a short reason.
+func (f facts) Short() bool {
+	return f.Whole() && len(f.Idle()+strings.Join(f.IdleBecause(), ". ")) <= shortReason
 }
 
 // Because is why a member must stay up. What is decided and has not started is not under way.

@@ -15,7 +15,7 @@
     let heard = Date.now(), opened = 0, trouble = "", seen = {}, source;
 
     button.hidden = false;
-    const name = () => { one("b", button).textContent = theme; };
+    const name = () => { one("b", button).textContent = ": " + theme; };
     name();
     button.onclick = () => {
       theme = themes[(themes.indexOf(theme) + 1) % themes.length];
