@@ -128,9 +128,10 @@ func (n *nemesis) comeElsewhere() {
 func (n *nemesis) hide() {
 	id := n.s.Store().Identity()
 	since := n.added(id)
-	if n.hidden = since != nil && n.putBack(); !n.hidden {
+	if n.hidden = since != nil && !n.unseen && n.putBack(); !n.hidden {
 		return
 	}
+	n.hid = true
 	for _, node := range n.s.Nodes() {
 		switch {
 		case slices.ContainsFunc(since, func(j cke.Join) bool { return j.Node.Name() == node.Name() }):
