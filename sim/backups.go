@@ -76,6 +76,8 @@ func (b Backups) Status() *cke.BackupStatus {
 	switch {
 	case w.target.silent:
 		s.Problem = &cke.BackupTrouble{Code: cke.CodeTarget, Message: errSilent.What, Since: now.Add(-w.now().Sub(w.target.since))}
+	case l.unanswered && !l.resumed && s.Known:
+		s.Problem = &cke.BackupTrouble{Code: cke.CodeMemberSilent, Message: "no member answers", Since: now.Add(-w.now().Sub(l.opened))}
 	case w.refuses && s.Known:
 		s.Problem = &cke.BackupTrouble{Code: cke.CodeTarget, Message: "the target takes nothing", Since: now}
 	}

@@ -98,6 +98,7 @@ type line struct {
 	ends        string
 	opened      time.Time // zero: the target has not answered yet
 	resumed     bool      // a member answered, whose history was compared
+	unanswered  bool      // none did when the first was asked
 	compared    bool
 	lacks       []cke.Lacking
 
@@ -117,6 +118,8 @@ const (
 	tellsAfter = time.Second
 	// besideEvery is how often the identities are compared though nothing is known to have changed.
 	besideEvery = time.Hour
+	// comparesFor is how long it takes to compare what lies in a target that was just opened.
+	comparesFor = time.Second
 	// rests is the pause after a target could not be opened, or a chore failed for the first time; asksEvery that after no member answered.
 	rests     = 30 * time.Second
 	asksEvery = 10 * time.Second
@@ -163,6 +166,9 @@ func (k *keeper) work(w *World, now time.Time) {
 		return
 	case l.opened.IsZero():
 		l.opened = now
+		if !l.compared {
+			l.older.until = now.Add(comparesFor)
+		}
 	}
 	k.by(now.Add(besideEvery))
 	k.attempt(&l.older, now, l.read, l.readAt, func() bool { done, _ := k.compare(w, now); return done })
@@ -170,6 +176,7 @@ func (k *keeper) work(w *World, now time.Time) {
 		return
 	}
 	if l.resumed = l.resumed || w.answers(w.store.identity.BackedUp()); !l.resumed {
+		l.unanswered = true
 		k.by(now.Add(asksEvery))
 		return
 	}
@@ -305,7 +312,7 @@ func (b Backups) Update(wanted cke.BackupWanted) {
 // beside the backups has. What the target did not show while it leads no daemon knows.
 func (c *checker) endsBeside(what string) {
 	w, id := c.world, c.world.store.identity
-	if c.formed == nil || !id.BackedUp().Incarnation.Life(c.formed.ID) || w.target.silent || w.target.since.After(w.daemons[len(w.daemons)-1].term.since) {
+	if c.formed == nil || !id.BackedUp().Incarnation.Life(c.formed.ID) || w.target.silent || !w.target.since.Before(w.daemons[len(w.daemons)-1].term.since) {
 		return
 	}
 	for _, j := range w.target.newest(c.formed.ID).BackedUp().Joins {

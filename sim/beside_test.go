@@ -128,6 +128,13 @@ func (n *nemesis) comeElsewhere() {
 func (n *nemesis) hide() {
 	id := n.s.Store().Identity()
 	since := n.added(id)
+	if id.Incarnation == nil {
+		return
+	}
+	beside, _ := n.s.Beside(id.Incarnation.ID)
+	if slices.ContainsFunc(since, func(j cke.Join) bool { return !beside.Has(j.ID) }) {
+		return // it is not stored yet, and nothing else would show that the store is older
+	}
 	if n.hidden = since != nil && !n.unseen && n.putBack(); !n.hidden {
 		return
 	}
@@ -244,6 +251,18 @@ func TestBeside_AnOlderStoreWhoseMembersNoNodeShows(t *testing.T) {
 			s.TargetFallsSilent(false)
 			s.order(fromBackup)
 		},
+		"a restore while the target is silent, until it fetches": func(s *stage) {
+			s.TargetFallsSilent(true)
+			s.daemon()
+			s.pass(5 * time.Second)
+			s.Judge = func(_ int, c sim.Call) sim.Verdict {
+				if c.Name == "Fetch" {
+					s.TargetFallsSilent(false)
+				}
+				return sim.Proceed
+			}
+			s.order(fromBackup)
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			unseen(t, func(s *stage, _ sim.StoreCopy) {
@@ -258,11 +277,15 @@ func TestBeside_AnOlderStoreWhoseMembersNoNodeShows(t *testing.T) {
 				if f := s.freeze(); !f.Active() || f.Lacks == nil || s.restored() || s.Store().Deleted() {
 					t.Fatalf("%+v", f)
 				}
+				if s.Store().Identity().Incarnation.State == cke.Restoring {
+					s.ask(cke.TaskCancelRestore, "", "", "")
+				}
 				s.HealNetwork()
 				s.Store().SetSpec(s.onNodes("n1", "n4", "n5"))
 				s.Store().CancelDelete()
 				s.pass(time.Minute)
 				s.reclaim(t)
+				s.pass(10 * time.Minute) // the grace of what n1 lost
 				s.must("as declared", func() bool { return s.changed() && s.answered() && !s.freeze().Active() })
 			})
 		})

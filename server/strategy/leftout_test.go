@@ -68,13 +68,18 @@ func (s *scene) slow() *scene {
 
 // begun lets a restore have begun, and another one be ordered.
 func (s *scene) begun(without ...string) *scene {
-	inc := cke.NewRestoration(s.Spec, s.Identity, cke.Restoration{ID: "t0", Members: s.Seen.Etcd.Members}, noon.Add(-2*time.Hour))
+	s.begunAt(noon.Add(-2*time.Hour), cke.RestoreOrder{})
+	return s.restored(without...)
+}
+
+// begunAt lets the restore of an order have begun at a time.
+func (s *scene) begunAt(at time.Time, o cke.RestoreOrder) {
+	inc := cke.NewRestoration(s.Spec, s.Identity, cke.Restoration{ID: "t0", Order: o, Members: s.Seen.Etcd.Members}, at)
 	next, err := s.Identity.Restoring(inc)
 	if err != nil {
 		panic(err)
 	}
 	s.Identity, s.Seen.Etcd = next, cke.EtcdStatus{}
-	return s.restored(without...)
 }
 
 // aside is a cluster of three without a quorum whose third member is put aside, which a mark says, too.
