@@ -160,7 +160,21 @@ func (r RestartMember) snapshot(ctx context.Context, e Env) error {
 	if err != nil {
 		return err
 	}
-	return startOnOwnData(ctx, e, r.Join)
+	if err := startOnOwnData(ctx, e, r.Join); err != nil {
+		return err
+	}
+	id, err := e.Ledger.Identity(ctx)
+	if err != nil {
+		return err
+	}
+	c, err := e.Machines.Machine(r.Join.Node).Container(ctx, r.Join)
+	if err != nil {
+		return err
+	}
+	if j, _ := id.Join(r.Join.ID); !c.MadeWith(j.Etcd) { // an operator, or its engine, was faster
+		return fmt.Errorf("the member on %s was started as it was, and has written no snapshot: %w", r.Join.Node.Name(), cke.ErrConflict)
+	}
+	return nil
 }
 
 // authorities writes whom the member is to trust from its next start on.

@@ -197,11 +197,61 @@ func (m unsnappedMachine) EnsureContainer(ctx context.Context, s cke.MemberSpec)
 	return m.Machine.EnsureContainer(ctx, s)
 }
 
+// Container hides the options of the container, which show that it writes none.
+func (m unsnappedMachine) Container(ctx context.Context, j cke.Join) (cke.Container, error) {
+	c, err := m.Machine.Container(ctx, j)
+	c.Options = ""
+	return c, err
+}
+
 func TestChecker_NoticesAMissingSnapshotBefore37(t *testing.T) {
 	play(t, 3, func(s *stage) {
 		s.climb(t, func(e op.Env) op.Env { e.Machines = unsnapped{e.Machines}; return e })
 		s.mustViolate(t, "cannot read its log")
 	})
+}
+
+// impatient is an operator who starts a member that cke has stopped to let it write a snapshot, each once.
+type impatient struct {
+	cke.Machines
+	node    func(cke.Node) *sim.Node
+	started map[string]bool
+}
+
+func (i impatient) Machine(n cke.Node) cke.Machine {
+	return impatientMachine{i.Machines.Machine(n), i.node(n), i.started}
+}
+
+type impatientMachine struct {
+	cke.Machine
+	node    *sim.Node
+	started map[string]bool
+}
+
+func (m impatientMachine) StopContainer(ctx context.Context, j cke.Join, grace time.Duration) error {
+	err := m.Machine.StopContainer(ctx, j, grace)
+	if name := j.Node.Name(); err == nil && !m.started[name] {
+		m.started[name] = true
+		m.node.StartByHand()
+	}
+	return err
+}
+
+// A member that an operator starts before cke could start it for its snapshot has written none, and does not run 3.7 yet.
+func TestVersions_AMemberThatIsStartedBeforeItsSnapshotDoesNotRun37(t *testing.T) {
+	for _, members := range []int{1, 3} {
+		play(t, members, func(s *stage) {
+			started := map[string]bool{}
+			s.climb(t, func(e op.Env) op.Env {
+				e.Machines = impatient{e.Machines, func(n cke.Node) *sim.Node { return s.Node(n.Name()) }, started}
+				return e
+			})
+			if v := s.Violations(); v != nil || len(started) != members {
+				t.Error(started, v)
+			}
+			s.must("as declared", s.changed)
+		})
+	}
 }
 
 // Limits that somebody gives a container by hand are put right, by a restart of that member alone.

@@ -15,6 +15,8 @@ type checker struct {
 	cluster  string
 	// born holds every member id that ever had a log, with the container that made it.
 	born map[uint64]string
+	// outdated are volumes on which a removed member started anew, see wasBorn. What is in them was never acknowledged.
+	outdated map[string]bool
 	// committed is what each cluster id ever committed; no two members may differ in it.
 	committed    map[uint64][]entry
 	acknowledged []string
@@ -191,16 +193,22 @@ func (c *checker) leaders() []*member {
 	return leaders
 }
 
-// wasBorn notes that a member made a log where there was none. A learner that an operator starts may: it never voted, and gets all again.
+// wasBorn notes that a member made a log where there was none. A learner that an operator starts may: it never voted, and gets all
+// again. So may a member that was removed, where a voter that does not know of that yet says to a learner that it is that one: they
+// are too few to elect anyone, which the leaders are checked for.
 func (c *checker) wasBorn(by *container, m *member) {
 	learns := c.byHand && !c.world.everVoted(m)
-	if _, before := c.born[m.id]; before && !learns {
+	outdated := by.spec.Mode == cke.StartJoin && c.world.everRemoved(m)
+	if _, before := c.born[m.id]; before && !learns && !outdated {
 		c.violated("a member of %s starts empty under the id that it had before", by.node.name)
 	}
 	if c.formed != nil && by.spec.Mode == StartNew && by.Incarnation == c.formed.ID {
 		c.violated("a bootstrap member on %s starts as a new one though the cluster is formed", by.node.name)
 	}
 	c.born[m.id] = by.Name
+	if outdated {
+		c.outdated[by.Name] = true
+	}
 }
 
 // FormedEarlier notes that an earlier version of cke forms the cluster: its containers count as no violation.
@@ -305,7 +313,7 @@ func (c *checker) wereJoined(by *Daemon, before, after cke.Identity) {
 		}
 		if j.Copied() {
 			best := furthest(c.world.remains())
-			if !c.purges[j.Volume] && !by.surprised() && best != nil && slices.ContainsFunc(c.world.membersOf(j), best.voted) {
+			if !c.purges[j.Volume] && !c.outdated[j.Volume] && !by.surprised() && best != nil && slices.ContainsFunc(c.world.membersOf(j), best.voted) {
 				c.violated("the volume of a voter of %s is given up as that of a learner", j.Node.Name())
 			}
 			continue

@@ -101,9 +101,20 @@ func (m *member) voted(id uint64) bool {
 
 // everVoted reports whether a log of its cluster says that a member votes, or did.
 func (w *World) everVoted(m *member) bool {
+	return w.inALog(m, func(l *member) bool { return l.voted(m.id) })
+}
+
+// everRemoved reports whether a log of its cluster says that a member was removed.
+func (w *World) everRemoved(m *member) bool {
+	return w.inALog(m, func(l *member) bool {
+		return slices.ContainsFunc(l.log[:l.commit], func(e entry) bool { return e.kind == entryRemove && e.id == m.id })
+	})
+}
+
+func (w *World) inALog(m *member, is func(*member) bool) bool {
 	for _, n := range w.nodes {
 		for _, v := range n.volumes {
-			if v.wal != nil && v.wal.history() == m.history() && v.wal.voted(m.id) {
+			if v.wal != nil && v.wal.history() == m.history() && is(v.wal) {
 				return true
 			}
 		}

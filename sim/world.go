@@ -70,7 +70,7 @@ type timer struct {
 func New(cluster string, now func() time.Time) *World {
 	w := &World{now: now, cuts: map[link]bool{}, groups: map[uint64]*group{}, states: map[string][]string{}, cas: map[string]cke.CA{}, clients: clientsOf(cke.Authorities{})}
 	w.store = &Store{world: w, cluster: cluster}
-	w.checker = checker{world: w, cluster: cluster, born: map[uint64]string{}, committed: map[uint64][]entry{}}
+	w.checker = checker{world: w, cluster: cluster, born: map[uint64]string{}, outdated: map[string]bool{}, committed: map[uint64][]entry{}}
 	return w
 }
 

@@ -32,7 +32,7 @@ func (c *checker) wasSpread(d *Daemon, s cke.Status) {
 				continue
 			}
 			voters++
-			if zone := zoneOf(m); zone != "" && zone != z.Name && servesIn(s.Etcd, m) {
+			if zone := zoneIn(s.Etcd, m); zone != "" && zone != z.Name {
 				left++
 			}
 		}
@@ -43,24 +43,16 @@ func (c *checker) wasSpread(d *Daemon, s cke.Status) {
 	}
 }
 
-// zoneOf is the zone of a member's peer URL.
-func zoneOf(m cke.Member) string {
-	if len(m.PeerURLs) == 0 {
-		return ""
-	}
-	u, err := url.Parse(m.PeerURLs[0])
-	if err != nil {
-		return ""
-	}
-	return zoneAt(u.Hostname())
-}
-
-// servesIn reports whether a member that cke knows answered a linearizable read.
-func servesIn(s cke.EtcdStatus, m cke.Member) bool {
+// zoneIn is the zone of the place at which a member that cke knows answered a linearizable read, or "". The list may name the place
+// that a machine had before it moved.
+func zoneIn(s cke.EtcdStatus, m cke.Member) string {
 	for _, e := range s.Endpoints {
-		if e.Join != "" && e.MemberID == m.ID && e.Problem == "" && e.Linearizable {
-			return true
+		if e.Join == "" || e.MemberID != m.ID || e.Problem != "" || !e.Linearizable {
+			continue
+		}
+		if u, err := url.Parse(e.URL); err == nil {
+			return zoneAt(u.Hostname())
 		}
 	}
-	return false
+	return ""
 }
