@@ -76,3 +76,36 @@ func TestOlderStore_AVoterThatWasToMoveBackIsNotStopped(t *testing.T) {
 		s.isUnharmed(t)
 	})
 }
+
+// A store of before a change of ports is brought back while the only member does not run, and cke starts it at its former ports. Then the newer
+// store is brought back, by which it runs elsewhere. Whatever happens to its container until then, it is on record again as it runs, or runs as
+// it is on record.
+func TestOlderStore_AMemberThatItStartedAtFormerPortsIsReclaimed(t *testing.T) {
+	for _, since := range []func(*sim.Node){func(*sim.Node) {}, (*sim.Node).StopByHand, (*sim.Node).RemoveContainers} {
+		inFormed(t, 1, func(s *stage) {
+			n, older := s.Node("n1"), s.Store().Copy()
+			s.portsOf(3379, 3380)
+			s.must("moved", func() bool { return s.changed() && s.join("n1").ClientPort == 3379 })
+			newer := s.Store().Copy()
+			n.StopByHand()
+			s.broughtBack(older)
+			s.must("at its former ports", func() bool { return s.settled() && s.Write("n1", "at its former ports") })
+			s.broughtBack(newer)
+			s.must("frozen", func() bool { return s.frozenFor(cke.FreezeOlderStore) })
+			since(n)
+			s.pass(10 * time.Minute)
+			if _, st := s.latest().now(); st.Health == cke.HealthReady {
+				t.Error(st.Summary)
+			}
+			if cs, _ := n.Look(); len(cs) == 0 {
+				s.lifted()
+			} else {
+				n.StartByHand()
+				s.pass(time.Minute)
+				s.reclaims(t)
+			}
+			s.must("as declared", s.changed)
+			s.isUnharmed(t)
+		})
+	}
+}
