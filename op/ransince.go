@@ -9,13 +9,13 @@ import (
 	"cke"
 )
 
-// starts returns when the containers of memberships were last started.
-func starts(ctx context.Context, e Env, joins []cke.Join) (map[cke.JoinID]time.Time, error) {
-	ran := map[cke.JoinID]time.Time{}
-	for _, j := range joins {
+// starts returns when the container of each membership was last started, where it is on record; zero where there is none.
+func starts(ctx context.Context, e Env, joins []cke.Join) ([]time.Time, error) {
+	ran := make([]time.Time, len(joins))
+	for i, j := range joins {
 		c, err := e.Machines.Machine(j.Node).Container(ctx, j)
 		if err == nil {
-			ran[j.ID] = c.StartedAt
+			ran[i] = c.StartedAt
 		} else if !errors.Is(err, cke.ErrNotFound) {
 			return nil, err
 		}
@@ -23,15 +23,22 @@ func starts(ctx context.Context, e Env, joins []cke.Join) (map[cke.JoinID]time.T
 	return ran, nil
 }
 
-// lastStarts is starts for memberships that are stopped. What runs may be stopped again before it is asked once more.
+// lastStarts returns when memberships that are stopped were last started. What runs may be stopped again before it is asked once more.
 func lastStarts(ctx context.Context, e Env, joins []cke.Join) (map[cke.JoinID]time.Time, error) {
-	ran, err := starts(ctx, e, joins)
-	for _, j := range joins {
-		if err == nil {
-			err = isFenced(ctx, e, j)
+	all, err := starts(ctx, e, joins)
+	if err != nil {
+		return nil, err
+	}
+	ran := map[cke.JoinID]time.Time{}
+	for i, j := range joins {
+		if err := isFenced(ctx, e, j); err != nil {
+			return nil, err
+		}
+		if t, there := ran[j.ID]; !there || all[i].After(t) { // two machines may have a container of one membership
+			ran[j.ID] = all[i]
 		}
 	}
-	return ran, err
+	return ran, nil
 }
 
 // othersRan refuses a recovery that others than its survivor were started after, as while it was interrupted: without the

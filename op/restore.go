@@ -55,7 +55,7 @@ func (r Restore) Stages() []Stage {
 	if r.Started {
 		stages = append(stages, r.removeReplaced(nil))
 	} else {
-		var ran map[cke.JoinID]time.Time
+		var ran []time.Time
 		stages = slices.Concat([]Stage{
 			append(r.each("image", ImageLimit, r.image), Step{Name: "fetch", Limit: SnapshotLimit, Run: r.fetch}, authorities()),
 			r.each("prepare", 0, r.prepare),
@@ -67,8 +67,8 @@ func (r Restore) Stages() []Stage {
 				return r.storeLast(ctx, e)
 			}}},
 		}, stages, []Stage{
-			r.removeReplaced(func(ctx context.Context, e Env, j cke.Join, c cke.Container) (bool, error) {
-				if !c.StartedAt.Equal(ran[j.ID]) {
+			r.removeReplaced(func(ctx context.Context, e Env, i int, j cke.Join, c cke.Container) (bool, error) {
+				if !c.StartedAt.Equal(ran[i]) {
 					return false, fmt.Errorf("container %s on %s was started while the restore stopped members: %w", c.Name, j.Node.Name(), cke.ErrConflict)
 				}
 				return r.mayRemake(ctx, e, j, c)
@@ -91,9 +91,9 @@ func (r Restore) Stages() []Stage {
 // removeReplaced removes the containers of what is replaced, before the start of a restored member is on record: from then on the restore
 // cannot be called off, and what is only stopped could be started, by a call that lands late or by the operator, and serve until
 // the restored members do. One that was started since all was stored stays: what it acknowledged is to be stored first, or calls a
-// recovery off. may says so, and what stays until the start is on record; nil: all is removed.
-func (r Restore) removeReplaced(may func(context.Context, Env, cke.Join, cke.Container) (bool, error)) (stage Stage) {
-	for _, j := range r.Fence {
+// recovery off. may says so of a membership of r.Fence, and what stays until the start is on record; nil: all is removed.
+func (r Restore) removeReplaced(may func(context.Context, Env, int, cke.Join, cke.Container) (bool, error)) (stage Stage) {
+	for i, j := range r.Fence {
 		stage = append(stage, only(r.isRestoring, Step{Name: "remove-replaced", Node: j.Node.Name(), Run: func(ctx context.Context, e Env) error {
 			c, err := e.Machines.Machine(j.Node).Container(ctx, j)
 			if errors.Is(err, cke.ErrNotFound) {
@@ -101,7 +101,7 @@ func (r Restore) removeReplaced(may func(context.Context, Env, cke.Join, cke.Con
 			}
 			removes := true
 			if err == nil && may != nil {
-				removes, err = may(ctx, e, j, c)
+				removes, err = may(ctx, e, i, j, c)
 			}
 			if err != nil || !removes {
 				return err

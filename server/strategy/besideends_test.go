@@ -162,3 +162,42 @@ func TestDecide_RecordsWhatShowsLaterThatTheStoreIsOlder(t *testing.T) {
 		t.Errorf("after the lift: %+v", f)
 	}
 }
+
+// It is restored and recovered from to its end: what the order was accepted with does not freeze the cluster once the restore is on record. And a
+// recovery that is canceled has a way on where it left members stopped.
+func TestDecide_AStoreThatLacksOnlyEndsIsRestoredToTheEnd(t *testing.T) {
+	for _, o := range []cke.RestoreOrder{{Target: "file:///b", Source: "demo"}, {Survivor: "n1", Named: true}} {
+		s := shrunk().frozenFor(t)
+		if o.Survivor != "" {
+			s.stopped(1, 2, 3).lost()
+		}
+		s.begunAt(noon, o)
+		s.Requests.Tasks = nil
+		if f, is := strategy.Decide(s.Input).Operation.(op.Freeze); is {
+			t.Errorf("%+v: %s", o, f.Problem.Message)
+		}
+	}
+	s := shrunk().stopped(1, 2, 3).lost().frozenFor(t)
+	if p := s.Identity.Freeze.Problem; !strings.Contains(p.Remedy, "ckecli cluster unfreeze demo") {
+		t.Errorf("%+v", p)
+	}
+}
+
+// Ends that a first order was accepted with are counted for the second one, too: n2 and n3 are two of three voters.
+func TestDecide_EndsCountForASecondOrder(t *testing.T) {
+	for _, second := range []bool{false, true} {
+		s := shrunk().stopped(1, 2, 3).lost()
+		s.Before = cke.Status{}
+		s.frozenFor(t)
+		s.Identity.Freeze.LiftedAt, s.Seen.Etcd.Members = noon, nil
+		if second {
+			s.begun()
+		}
+		s.silent(2, 3)
+		s.Seen.ObservedAt = noon.Add(time.Minute)
+		why := strategy.RestoreRefusal(s.Input, cke.RestoreOrder{Target: "file:///b", Source: "demo", Without: []string{"n2", "n3"}})
+		if why == nil || why.Code != cke.CodeFence {
+			t.Errorf("second: %v: %v", second, why)
+		}
+	}
+}

@@ -103,7 +103,7 @@ func (in *Input) ballots(o cke.RestoreOrder) (all []ballot) {
 		}
 		ended := func(j cke.Join) bool { // one that is put aside is marked, too, and votes until it is replaced, which a copy may not know
 			marked := slices.ContainsFunc(in.Seen.Nodes, func(n cke.NodeStatus) bool { return n.Answered() && n.Marks(j.ID) })
-			return cke.Ends(in.lacks(), j.ID) || marked && (!j.Apart || in.copied(life))
+			return cke.Ends(in.Identity.StillLacking(in.Backup), j.ID) || marked && (!j.Apart || in.copied(life))
 		}
 		if left := slices.DeleteFunc(slices.Clone(lives[life]), ended); len(left) < len(lives[life]) { // they vote no more
 			all = append(all, in.ballot(nil, false, left, goesOn, strangerGoesOn))

@@ -1,6 +1,8 @@
 package strategy_test
 
 import (
+	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -94,5 +96,42 @@ func TestRestore_WaitsForNodesWhoseFormerContainersMayBeLeft(t *testing.T) {
 				t.Errorf("%T: %s, %+v", d.Operation, d.Reason, d.Blockers)
 			}
 		})
+	}
+}
+
+// exchanged lets each machine have the address of the one after it, and its container be moved there.
+func (s *scene) exchanged() *scene {
+	nodes := slices.Clone(s.Seen.Nodes)
+	for i := range nodes {
+		to := &s.Seen.Nodes[(i+1)%len(nodes)]
+		to.Containers, to.Volumes = slices.Clone(nodes[i].Containers), nodes[i].Volumes
+		for k := range to.Containers {
+			to.Containers[k].Place = fmt.Sprintf("https://%[1]s:2379 https://%[1]s:2380", to.Node.Address)
+		}
+	}
+	return s
+}
+
+// A new management host knows members from before their machines got the addresses of each other. A restore onto other machines stops them where
+// they run, not where they are on record.
+func TestDecide_ARestoreStopsMembersWhoseMachinesExchangedAddresses(t *testing.T) {
+	s := formed(3).exchanged()
+	s.Identity = s.Identity.Awaiting(noon)
+	for i := range 3 {
+		n := cke.Node{Hostname: fmt.Sprint("n", i+4), Address: fmt.Sprint("10.0.0.", i+4), ControlPlane: true}
+		s.Seen.Nodes = append(s.Seen.Nodes, cke.NodeStatus{Node: n, SeenAt: noon, Clock: noon, ClientPort: cke.PortClosed, PeerPort: cke.PortClosed})
+		s.Spec.Nodes = append(slices.Clone(s.Spec.Nodes), n)
+	}
+	s.undeclared(1, 2, 3)
+	s.begunAt(noon, cke.RestoreOrder{Target: "file:///b"})
+	r, is := strategy.Decide(s.Input).Operation.(op.Restore)
+	if !is {
+		t.Fatalf("%+v", strategy.Decide(s.Input))
+	}
+	for _, n := range s.Seen.Nodes[:3] {
+		id := n.Containers[0].Join
+		if !slices.ContainsFunc(r.Fence, func(j cke.Join) bool { return j.ID == id && j.Node.Address == n.Node.Address }) {
+			t.Errorf("%s runs on %s and is not stopped", id, n.Node.Address)
+		}
 	}
 }

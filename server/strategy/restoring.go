@@ -11,15 +11,17 @@ import (
 )
 
 // toFence returns the memberships that may run and every other container on record that is seen on a node that answers,
-// apart from those of the bootstrap members.
+// apart from those of the bootstrap members. A container may be elsewhere than its membership is on record: machines that moved
+// may have the addresses of each other.
 func toFence(in *Input, founders []cke.Join) []cke.Join {
 	var joins []cke.Join
-	has := func(joins []cke.Join, id cke.JoinID) bool {
-		return slices.ContainsFunc(joins, func(j cke.Join) bool { return j.ID == id })
-	}
 	add := func(j cke.Join) {
-		if !in.silent(j) && !has(founders, j.ID) && !has(joins, j.ID) {
-			joins = append(joins, in.reached(j))
+		if in.silent(j) || hasJoin(founders, j.ID) {
+			return
+		}
+		j = in.reached(j)
+		if !slices.ContainsFunc(joins, func(o cke.Join) bool { return o.ID == j.ID && o.Node.Address == j.Node.Address }) {
+			joins = append(joins, j)
 		}
 	}
 	for _, j := range in.Identity.MayRun() {

@@ -62,6 +62,8 @@ func olderStore(in *Input) *finding {
 		case on != "":
 		case unseen:
 			remedy = newest + gone
+		case !in.Seen.Etcd.Quorate: // a reclaim needs a member list
+			remedy = newest + "; if stopped members must be started first: ckecli cluster unfreeze " + in.Spec.Name + " --reason TEXT"
 		default:
 			remedy = newest
 		}
@@ -82,13 +84,16 @@ func olderStore(in *Input) *finding {
 		Message: "the store is older than the cluster: " + strings.Join(lacks, ", and "), Remedy: remedy}}
 }
 
-// lacks is what the identity beside the backups has and the store does not. A sealed deletion ends all of it. What an operator had
-// accepted when a restore started is not found again while that is prepared.
+// lacks is what the identity beside the backups has and the store does not. A sealed deletion ends all of it. While a restore is
+// prepared, ends are not found: it stops those members, too. Nor is what an operator had accepted when it started.
 func (in *Input) lacks() []cke.Lacking {
 	if in.Sealed {
 		return nil
 	}
 	lacks := in.Identity.StillLacking(in.Backup)
+	if inc := in.Identity.Incarnation; inc != nil && inc.State == cke.Restoring {
+		lacks = slices.DeleteFunc(lacks, func(l cke.Lacking) bool { return l.Ended })
+	}
 	var ids []string
 	for _, l := range lacks {
 		ids = append(ids, l.ID)
