@@ -212,10 +212,22 @@ func (i Identity) Over() []string {
 	}
 	previous := slices.DeleteFunc(slices.Clone(i.Incarnation.Previous), last.Life)
 	replaced := last.Replaced
-	if last.State == Awaiting && len(replaced) > 0 { // the last one may still serve
-		replaced = replaced[:len(replaced)-1]
+	if last.State == Awaiting { // the last one that was started may still serve
+		replaced = replaced[:max(0, i.LastStarted(replaced, func(string) bool { return false }))]
 	}
 	return slices.Concat(newestOf(previous, keptMarks/2), newestOf(replaced, keptMarks/2))
+}
+
+// LastStarted returns the index of the newest of these incarnations of which a membership has a start on record, or was seen to have
+// been started; -1: there is none. A later one was only prepared, or was started since the record was copied.
+func (i Identity) LastStarted(lives []string, seen func(life string) bool) int {
+	at := len(lives) - 1
+	for ; at >= 0 && !seen(lives[at]); at-- {
+		if slices.ContainsFunc(slices.Concat(i.Joins, i.Ended), func(j Join) bool { return j.Incarnation == lives[at] && !j.StartedAt.IsZero() }) {
+			break
+		}
+	}
+	return at
 }
 
 // Marked returns what a mark names once these incarnations are over, too; more: it did not name all of them.

@@ -105,7 +105,9 @@ func TestIdentity_WhatIsDeclaredToBeRestoredIsNotOver(t *testing.T) {
 	c := cke.Cluster{Name: "demo", Nodes: []cke.Node{{Address: "10.0.0.1", Hostname: "n1", ControlPlane: true}}}.WithDefaults()
 	second := cke.NewIncarnation(c, nil, now)
 	second.State, second.Replaced = cke.Formed, []string{"first"}
-	awaits := cke.NewIdentity(&second, second.Founders).Awaiting(now)
+	second.Founders[0].StartedAt = now
+	formed := cke.NewIdentity(&second, second.Founders)
+	awaits := formed.Awaiting(now)
 	if got := awaits.Over(); !slices.Equal(got, []string{"first"}) {
 		t.Errorf("over are %v", got)
 	}
@@ -119,6 +121,13 @@ func TestIdentity_WhatIsDeclaredToBeRestoredIsNotOver(t *testing.T) {
 	third.Joins[0].StartedAt = now
 	if got := third.Over(); !slices.Contains(got, second.ID) {
 		t.Errorf("restored members may have been started: over are %v", got)
+	}
+	prepared, err := formed.Restoring(cke.NewRestoration(c, formed, cke.Restoration{ID: "t2"}, now))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := prepared.Awaiting(now).Over(); !slices.Equal(got, []string{"first"}) {
+		t.Errorf("it is declared from a record of a restore of which no member was started: over are %v", got)
 	}
 }
 

@@ -31,6 +31,8 @@ type BeginRestore struct {
 	// Replaces are incarnations that were found on nodes and that no record names: the restore records them as replaced.
 	// Only for a cluster that was declared for a restore.
 	Replaces []string
+	// Precede are those of which nothing is newer than what is on record.
+	Precede []string
 }
 
 var _ Operation = BeginRestore{}
@@ -201,7 +203,7 @@ func (b BeginRestore) record(ctx context.Context, e Env, checked cke.Snapshot, r
 		return err
 	}
 	inc := cke.NewRestoration(b.Spec, id, r, e.Now())
-	inc.Replaced = append(slices.Clone(inc.Replaced), b.Replaces...)
+	inc.Replaced = slices.Concat(b.Precede, inc.Replaced, b.Replaces)
 	err = e.Ledger.BeginRestore(ctx, inc)
 	if err == nil {
 		return nil

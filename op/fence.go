@@ -1,11 +1,13 @@
 package op
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"slices"
+	"time"
 
 	"cke"
 	"cke/quorum"
@@ -59,6 +61,9 @@ type CancelRestore struct {
 	// Revive are the members of the incarnation that continues, if this restore may have stopped some of them and no rule starts
 	// them again: this store has no incarnation of theirs, since the cluster was declared for a restore.
 	Revive []cke.Join
+	// Members is how many members that incarnation has, and Silent names the nodes that do not answer of those that may have been stopped.
+	Members int
+	Silent  []string
 	// Nodes are those of the cluster that answer.
 	Nodes []cke.Node
 }
@@ -88,15 +93,17 @@ func (c CancelRestore) Stages() []Stage {
 	if stages != nil {
 		stages = append(stages, Stage{{Name: "check-fence", Run: c.checkFence}})
 	}
-	if c.Revive != nil {
+	if len(c.Revive)+len(c.Silent) > 0 {
 		failed := make([]error, len(c.Revive))
 		var revive Stage
 		for i, j := range c.Revive {
-			start := Step{Name: "start-again", Node: j.Node.Name(), Limit: ImageLimit, Run: func(ctx context.Context, e Env) error { return startAgain(ctx, e, j) }}
+			start := Step{Name: "start-again", Node: j.Node.Name(), Limit: ImageLimit, Run: func(ctx context.Context, e Env) error {
+				return cmp.Or(startAgain(ctx, e, j), staysUp(ctx, e, j))
+			}}
 			revive = append(revive, only(restoring, attempted(start, "started", &failed[i])))
 		}
 		stages = append(stages, Stage{only(restoring, Step{Name: "record-request", Run: recordCanceling})}, revive,
-			Stage{{Name: "check-started", Run: func(ctx context.Context, e Env) error { return c.checkStarted(ctx, e, failed) }}})
+			Stage{{Name: "check-started", Run: func(context.Context, Env) error { return c.checkStarted(failed) }}})
 	}
 	stages = append(stages, Stage{{Name: "record-cancelled", Run: func(ctx context.Context, e Env) error {
 		id, err := e.Ledger.Identity(ctx)
@@ -144,8 +151,8 @@ func recordCanceling(ctx context.Context, e Env) error {
 func startAgain(ctx context.Context, e Env, j cke.Join) error {
 	m := e.Machines.Machine(j.Node)
 	c, err := m.Container(ctx, j)
-	if err == nil && c.Running() {
-		return nil
+	if err == nil && c.Running() { // what stopped it may have been cut off once its engine was to start it no more
+		return keepRunning(ctx, e, j)
 	}
 	if errors.Is(err, cke.ErrNotFound) || err == nil && c.StartsEmpty && c.StandsAt(j) && c.MadeWith(j.Etcd) {
 		err = remake(ctx, e, cke.MemberSpec{Cluster: e.Cluster, Join: j, Mode: cke.StartOwnData})
@@ -162,13 +169,33 @@ func startAgain(ctx context.Context, e Env, j cke.Join) error {
 	return m.StartContainer(ctx, j)
 }
 
-// checkStarted refuses until a quorum is started again, or all that have data if they are fewer.
-func (c CancelRestore) checkStarted(ctx context.Context, e Env, failed []error) error {
-	id, err := e.Ledger.Identity(ctx)
-	if err != nil {
-		return err
+// upFor is for how long a member that was started again is watched if it does not serve: others may have to start first.
+const upFor = 5 * time.Second
+
+// staysUp fails if the etcd of a member that was started again ends.
+func staysUp(ctx context.Context, e Env, j cke.Join) error {
+	var ended *cke.Error
+	for until := e.Now().Add(upFor); e.Now().Before(until); {
+		if s := e.Etcd.Endpoint(ctx, j.ClientURL()); s.Healthy() && s.Linearizable {
+			return nil
+		}
+		var err error
+		if ended, err = stillRunning(ctx, e, j, ended); err != nil {
+			return err
+		}
+		if err := e.Pause(ctx, containerEvery); err != nil {
+			return err
+		}
 	}
-	could, facts := len(c.Revive), []string(nil)
+	if ended != nil {
+		return ended
+	}
+	return nil
+}
+
+// checkStarted refuses until a quorum is started again, or all that may have data if they are fewer.
+func (c CancelRestore) checkStarted(failed []error) error {
+	could, facts := len(c.Revive)+len(c.Silent), []string(nil)
 	for i, err := range failed {
 		switch {
 		case errors.Is(err, cke.ErrDataMissing):
@@ -177,14 +204,14 @@ func (c CancelRestore) checkStarted(ctx context.Context, e Env, failed []error) 
 			facts = append(facts, c.Revive[i].Node.Name()+": "+err.Error())
 		}
 	}
-	members := slices.DeleteFunc(ofLife(id.Superseded(), c.Revive[0].Incarnation), func(j cke.Join) bool {
-		return j.StartedAt.IsZero() && !slices.ContainsFunc(c.Revive, func(r cke.Join) bool { return r.ID == j.ID })
-	})
-	started, need := could-len(facts), min(quorum.Of(len(members)), could)
+	for _, node := range c.Silent {
+		facts = append(facts, node+": it does not answer")
+	}
+	started, need := could-len(facts), min(quorum.Of(c.Members), could)
 	if started >= need {
 		return nil
 	}
-	return &cke.Error{Code: cke.CodeCannot, What: fmt.Sprintf("the restore is not canceled yet: %d of %s started again, and %d are needed", started, cke.Count(len(members), "former member"), need),
+	return &cke.Error{Code: cke.CodeCannot, What: fmt.Sprintf("the restore is not canceled yet: %d of %s started again, and %d are needed", started, cke.Count(c.Members, "former member"), need),
 		Facts: append(facts, "the restore does not continue; cke cancels it once enough of them are started", "another restore can replace it: ckecli restore"), Try: "ckecli history -f"}
 }
 

@@ -54,87 +54,78 @@ func cancellation(in *Input) (o op.CancelRestore, why *cke.Error) {
 		return o, &cke.Error{Code: cke.CodeUnreachable, What: fmt.Sprintf("%d of %d nodes of the restored cluster do not answer, and could have a quorum of it", silent, len(in.Identity.Joins)), Unchanged: true, Try: "ckecli status"}
 	}
 	fence := slices.DeleteFunc(toFence(in, in.Identity.Joins), func(j cke.Join) bool { return !inc.WasAbandoned(j.Incarnation) || !runs(in, j) })
-	revive, why := toRevive(in)
-	return op.CancelRestore{Incarnation: inc.ID, Fence: fence, Revive: revive, Nodes: answering(in)}, why
-}
-
-// mayHaveServed reports whether a volume is of a membership that is not on record, and that a restore of a declared cluster may have stopped:
-// of the incarnation that was copied, or of one that only the nodes knew of. A member on record may have ended before it.
-func (in *Input) mayHaveServed(v cke.Volume) bool {
-	inc := in.Identity.Incarnation
-	copied := slices.ContainsFunc(in.Identity.Superseded(), func(j cke.Join) bool { return j.Incarnation == v.Incarnation })
-	return !in.Identity.Has(v.Join) && inc.WasReplaced(v.Incarnation) && (copied || !inc.Restore.Before.WasReplaced(v.Incarnation))
-}
-
-// lastToRun is the newest replaced incarnation of which a member was started, by the record or by what nodes show. What was before it is
-// over, also where the copied record has members of it.
-func (in *Input) lastToRun() string {
-	for _, life := range slices.Backward(in.Identity.Incarnation.Replaced) {
-		started := slices.ContainsFunc(in.Identity.Superseded(), func(j cke.Join) bool { return j.Incarnation == life && !j.StartedAt.IsZero() })
-		if started || slices.ContainsFunc(in.Seen.Nodes, func(n cke.NodeStatus) bool {
-			return n.Answered() && slices.ContainsFunc(n.Containers, func(c cke.Container) bool {
-				return c.Cluster == in.Spec.Name && c.Incarnation == life && c.EverRan()
-			})
-		}) {
-			return life
-		}
-	}
-	return ""
-}
-
-// isOver reports whether a mark on a node that answers names an incarnation as over.
-func (in *Input) isOver(life string) bool {
-	return slices.ContainsFunc(in.Seen.Nodes, func(n cke.NodeStatus) bool { return n.Answered() && slices.Contains(n.Over, life) })
+	o, why = toRevive(in)
+	o.Incarnation, o.Fence, o.Nodes = inc.ID, fence, answering(in)
+	return o, why
 }
 
 // toRevive are the members of the incarnation that continues, if a restore may have stopped some where the store has none that would start
 // them again: the cluster was declared to be restored. A member that is not on record cannot be told from one that nobody may start.
 // A restore that took the place of another one leaves that to the other one, which stops them or is canceled in its turn.
-func toRevive(in *Input) (revive []cke.Join, why *cke.Error) {
+func toRevive(in *Input) (o op.CancelRestore, why *cke.Error) {
 	inc := in.Identity.Incarnation
 	if stateBefore(inc) != cke.Awaiting {
-		return nil, nil
+		return o, nil
 	}
+	last := in.lastToRun()
+	doubt, over := in.replacedSince(last)
 	var facts []string
-	for _, j := range in.Identity.Superseded() {
-		if n := in.node(j.Node); !n.Answered() && !inc.Restore.Order.Excuses(j.Node.Name()) {
-			facts = append(facts, fmt.Sprintf("%s: %s; its member may have been stopped", j.Node.Name(), n.Problem.Message))
-		}
-	}
 	for _, n := range in.Seen.Nodes {
 		for _, v := range n.Volumes {
-			if _, there := n.Of(v.Join); n.Answered() && !there && v.Cluster == in.Spec.Name && !n.Marks(v.Join) && in.mayHaveServed(v) {
+			if _, there := n.Of(v.Join); n.Answered() && !there && v.Cluster == in.Spec.Name && !n.Marks(v.Join) && in.mayHaveServed(v, last) {
 				facts = append(facts, fmt.Sprintf("%s: volume %s has no container, and its membership is not on record", n.Node.Name(), v.Name))
 			}
 		}
 	}
-	last, stopped := in.lastToRun(), false
+	stopped := false
 	for _, j := range toFence(in, in.Identity.Joins) {
 		n := in.node(j.Node)
 		c, there := n.Of(j.ID)
 		_, volume := n.VolumeOf(j)
+		down := !c.Running() && c.EverRan()
 		switch {
 		case !there && !volume || inc.WasAbandoned(j.Incarnation) || j.Apart || n.Marks(j.ID):
 		case !in.Identity.Has(j.ID):
-			if !c.Running() {
+			if !c.Running() && !in.endedBefore(j.Incarnation, last) {
 				facts = append(facts, fmt.Sprintf("%s: container %s is stopped, and its membership is not on record", n.Node.Name(), c.Name))
 			}
 		case j.Incarnation != last || !slices.Contains(inc.Restore.Fence, j.ID): // it ended before
-		case in.isOver(last):
-			if there && !c.Running() && c.EverRan() {
-				facts = append(facts, fmt.Sprintf("%s: container %s is stopped, and a mark on a node names its incarnation as over", n.Node.Name(), c.Name))
-			}
+		case doubt != "" && there && down:
+			facts = append(facts, fmt.Sprintf("%s: container %s is stopped, and %s", n.Node.Name(), c.Name, doubt))
+		case doubt != "" && !there && !over && !j.StartedAt.IsZero():
+			facts = append(facts, fmt.Sprintf("%s: volume %s has no container, and %s", n.Node.Name(), j.Volume, doubt))
+		case doubt != "":
 		case there && c.EverRan() || !there && !j.StartedAt.IsZero():
-			revive, stopped = append(revive, j), stopped || !c.Running()
+			o.Revive, stopped = append(o.Revive, j), stopped || !c.Running() || c.KeptDown
 		}
 	}
-	switch {
-	case facts != nil:
-	case stopped:
-		return revive, nil
-	default:
-		return nil, nil
+	if facts != nil {
+		if doubt != "" && !over {
+			facts = append(facts, "if the members of that one are not needed, remove their containers and volumes from the nodes")
+		}
+		return o, &cke.Error{Code: cke.CodeCannot, What: "the former members may have been stopped for the restore, and cannot be started again from here", Unchanged: true,
+			Facts: append(facts, "the restore can continue, or another one can replace it"), Try: "ckecli history -f"}
 	}
-	return nil, &cke.Error{Code: cke.CodeCannot, What: "the former members may have been stopped for the restore, and cannot be started again from here", Unchanged: true,
-		Facts: append(facts, "the restore can continue, or another one can replace it"), Try: "ckecli history -f"}
+	if doubt == "" {
+		o.Members, o.Silent = in.membersOf(last, o.Revive)
+	}
+	if !stopped && o.Silent == nil {
+		o.Revive = nil
+	}
+	return o, nil
+}
+
+// membersOf is how many members the incarnation that continues has, and which of their nodes do not answer, and may again. Neither has those
+// of memberships that ended according to marks.
+func (in *Input) membersOf(life string, revive []cke.Join) (count int, silent []string) {
+	for _, j := range in.Identity.Superseded() {
+		if n := in.node(j.Node); j.Incarnation != life || j.StartedAt.IsZero() && !hasJoin(revive, j.ID) || n.Answered() && n.Marks(j.ID) {
+			continue
+		}
+		count++
+		if name := j.Node.Name(); in.silent(j) && !slices.Contains(in.Identity.Incarnation.Restore.Order.Destroyed, name) {
+			silent = append(silent, name)
+		}
+	}
+	return count, silent
 }

@@ -64,9 +64,8 @@ func endedMembership(in *Input) verdict {
 			return wait(fmt.Sprintf("the member list that was read lacks %s, and has no quorum of the members on record: it may be that of a second cluster", namesOf(missing)), problems...)
 		}
 		if !cke.OthersVote(in.Seen.Etcd.Members, in.Identity.Joins, j.ID) {
-			return wait(fmt.Sprintf("etcd lists no voter on record: the membership of %s is not ended, since cke could reach no other member", j.Node.Name()), cke.Problem{Code: cke.CodeStranger, Node: j.Node.Name(),
-				Message: "its member is not in the member list, and no other membership on record votes",
-				Remedy:  fmt.Sprintf("bring back a newer copy of the store; or store the newest cluster file, then: ckecli cluster reclaim %s; or, for a member that another tool added: ckecli etcd adopt NODE", in.Spec.Name)})
+			return wait(fmt.Sprintf("etcd lists no voter on record: the membership of %s is not ended, since cke could reach no other member", j.Node.Name()),
+				in.noOtherVotes(j, "its member is not in the member list, and no other membership on record votes"))
 		}
 		had, v := in.awaitElection()
 		if v.given() {
@@ -76,6 +75,16 @@ func endedMembership(in *Input) verdict {
 		return act(end, fmt.Sprintf("the member of %s is no longer in the member list", j.Node.Name())).alone()
 	}
 	return pass()
+}
+
+// lastOnRecord reports whether foreign members vote and no membership on record but one: without it cke could reach no member.
+func (in *Input) lastOnRecord(j cke.Join, m cke.Member) bool {
+	return (in.votes() > 1 || m.Learner) && !cke.OthersVote(in.Seen.Etcd.Members, in.Identity.Joins, j.ID)
+}
+
+func (in *Input) noOtherVotes(j cke.Join, message string) cke.Problem {
+	return cke.Problem{Code: cke.CodeStranger, Node: j.Node.Name(), Message: message,
+		Remedy: fmt.Sprintf("bring back a newer copy of the store; or store the newest cluster file, then: ckecli cluster reclaim %s; or, for a member that another tool added: ckecli etcd adopt NODE", in.Spec.Name)}
 }
 
 func hasJoin(joins []cke.Join, id cke.JoinID) bool {
@@ -107,6 +116,7 @@ func removeUnhealthy(in *Input) verdict { return removeUndeclared(in, false) }
 func removeHealthy(in *Input) verdict { return removeUndeclared(in, true) }
 
 func removeUndeclared(in *Input, healthy bool) verdict {
+	stays := pass()
 	for j := range inTurn(in) {
 		m, there := in.listed(j)
 		if _, wanted := in.declared(j); wanted || !there || (!m.Learner && servesAnywhere(in, m)) != healthy {
@@ -122,10 +132,15 @@ func removeUndeclared(in *Input, healthy bool) verdict {
 		if missing := lacking(in, m); healthy && missing != nil {
 			return wait(fmt.Sprintf("%s is no longer a control-plane node, and its member stays until there is one on %s", j.Node.Name(), nodesOf(missing)), missing...)
 		}
+		if in.lastOnRecord(j, m) { // adding one below may end that
+			stays = note(fmt.Sprintf("%s is no longer a control-plane node, and its member stays: no other membership on record votes", j.Node.Name()),
+				in.noOtherVotes(j, "no other membership on record votes"))
+			continue
+		}
 		gone := j
 		return act(op.RemoveMember{Member: m, Join: &gone, Silent: in.silent(j), Declared: in.toCarry(m)}, fmt.Sprintf("%s is no longer a control-plane node", j.Node.Name())).voluntary()
 	}
-	return pass()
+	return stays
 }
 
 // promote: a learner of ours, on a declared node, answers and has caught up. It comes before repairs: one dead voter must
@@ -199,6 +214,9 @@ func replaceLost(in *Input) verdict {
 			why = cmp.Or(why, fmt.Sprintf("%s stays until there is a member on %s, or `ckecli replace %s` is requested", name, nodesOf(missing), name))
 		case g != open:
 			why = cmp.Or(why, fmt.Sprintf("replacing %s waits: %s", name, g))
+		case in.lastOnRecord(l.join, l.member):
+			why = cmp.Or(why, fmt.Sprintf("%s is not replaced: no other membership on record votes", name))
+			gone = append(gone, in.noOtherVotes(l.join, "no other membership on record votes"))
 		default:
 			return act(op.RemoveMember{Member: l.member, Join: &l.join, Silent: in.silent(l.join), Repair: declaredFree(in, l.join), Declared: in.toCarry(l.member)}, fmt.Sprintf("the data of %s is gone; a new member takes its place", name))
 		}

@@ -38,7 +38,7 @@ func giveUp(in *Input, t cke.Task, j cke.Join) Decision {
 	if op.Missing(in.Seen.Etcd.Members, in.Identity.Joins) != nil {
 		return Decision{} // that membership ends first: the shorter list would not prove that
 	}
-	if in.votes() > 1 && !cke.OthersVote(in.Seen.Etcd.Members, in.Identity.Joins, j.ID) {
+	if in.lastOnRecord(j, m) {
 		why := cannot("no other membership on record than that of %s votes: without it cke could reach no member", n.Name())
 		why.Try = "ckecli status"
 		return refuse(t, why)

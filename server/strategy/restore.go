@@ -92,8 +92,12 @@ func beginRestore(in *Input, t cke.Task) Decision {
 	b := op.BeginRestore{Task: t, Spec: in.Spec, Founders: founders, Known: knownRevision(in), Members: in.lastList(), Serving: in.serves()}
 	if in.awaitsRestore() { // what its former store knew of it since the copy beside the backups is gone
 		for _, u := range in.unrecorded() {
-			if !slices.Contains(b.Replaces, u.Incarnation) {
-				b.Replaces = append(b.Replaces, u.Incarnation)
+			switch life := u.Incarnation; {
+			case slices.Contains(slices.Concat(b.Precede, b.Replaces), life):
+			case in.precedes(life):
+				b.Precede = append(b.Precede, life)
+			default:
+				b.Replaces = append(b.Replaces, life)
 			}
 		}
 	}

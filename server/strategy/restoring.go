@@ -187,7 +187,14 @@ func silentBefore(in *Input) []cke.Problem {
 			slices.ContainsFunc(silent, func(p cke.Problem) bool { return p.Node == n.Problem.Node }) {
 			continue
 		}
-		silent = append(silent, *n.Problem)
+		p := *n.Problem
+		if in.Identity.Started() { // it can no longer be canceled
+			if p.Remedy != "" {
+				p.Remedy += "; "
+			}
+			p.Remedy += "if the machine is gone for good, restore again: ckecli restore --destroyed " + j.Node.Name()
+		}
+		silent = append(silent, p)
 	}
 	return silent
 }

@@ -7,6 +7,7 @@ import (
 
 	"cke"
 	"cke/op"
+	"cke/server/strategy"
 )
 
 // joinedBy puts a member into the list that cke does not know; a healthy one answers.
@@ -162,4 +163,29 @@ func TestDecide_ReplacesWhatRunsOnRemovedFilesBesideAForeignMember(t *testing.T)
 		{"another node lacks its member, too", another, nil, "n2 stays until there is a member on n4, or", []string{"CKE213 n2", "CKE307 n5"}},
 		{"it is no longer declared", beside(5, 2).undeclared(2), remove(beside(5, 2), 2), "the data of n2 is gone", nil},
 	})
+}
+
+// The store has one record, and members that it does not know vote: without that one cke would reach no member, and the removal would be
+// refused again and again.
+func TestDecide_KeepsTheOnlyVoterOnRecordBesideStrangers(t *testing.T) {
+	beside := func() *scene {
+		s := formed(3).running().unjoined(3).unjoined(2).joinedBy(true).joinedBy(true)
+		m, e := &s.Seen.Etcd.Members[2], &s.Seen.Etcd.Endpoints[2]
+		m.ID, m.Name, m.PeerURLs, m.ClientURLs = "s2", "other", []string{"https://10.9.9.8:2380"}, []string{"https://10.9.9.8:2379"}
+		e.URL, e.MemberID, e.LeaderID = m.ClientURLs[0], "s2", "s1"
+		s.Seen.Etcd.Endpoints[1].LeaderID = "s1"
+		return s
+	}
+	for name, c := range map[string]struct {
+		scene *scene
+		says  string
+	}{
+		"its node is not declared": {beside().undeclared(1, 2, 3).silent(1), "its member stays: no other membership on record votes"},
+		"its data is gone":         {beside().undeclared(2, 3).hollow(time.Hour, 1).with(func(s *scene) { s.Spec.Policies.Replace = cke.ReplacePolicy{Mode: cke.ReplaceAuto, Grace: cke.Duration(time.Minute)} }), "n1 is not replaced: no other membership on record votes"},
+	} {
+		d := strategy.Decide(c.scene.Input)
+		if o, removes := d.Operation.(op.RemoveMember); removes && o.Join != nil || !strings.Contains(d.Reason, c.says) {
+			t.Errorf("%s: %+v %s", name, d.Operation, d.Reason)
+		}
+	}
 }
