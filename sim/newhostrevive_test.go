@@ -93,3 +93,39 @@ func TestNewHost_CancelsAStopThatWasCutOff(t *testing.T) {
 		s.unbroken(t)
 	})
 }
+
+// A machine was off when its cluster was deleted, and comes back once that is declared again on others: its member has no quorum. A restore on a
+// new host finds it, stops it with those that serve, and is canceled: what served serves again.
+func TestNewHost_CancelsBesideALeftoverOfADeletedCluster(t *testing.T) {
+	for _, at := range []struct{ call, node string }{{"StopContainer", "n2"}, {"StopContainer", "n4"}, {"PutJoins", ""}} {
+		t.Run(at.call+" "+at.node, func(t *testing.T) {
+			play(t, 6, func(s *stage) {
+				s.declare(s.Nodes()[3:]...)
+				s.daemon()
+				s.must("the first one serves", s.settled)
+				s.Node("n4").PowerOff()
+				s.Store().RequestDelete()
+				s.Store().Destroy("n4")
+				s.must("deleted", s.Store().Deleted)
+				s.latest().Kill()
+				s.Store().Redeclare(s.cluster(s.Nodes()[:3]))
+				s.backedUp()
+				c := s.cluster(s.Nodes()[:4])
+				c.Nodes[3].ControlPlane = false
+				s.Store().SetSpec(c)
+				s.burnt()
+				s.Node("n4").PowerOn()
+				s.order(fromBackup)
+				asked := s.offAt(at.call, at.node, nil)
+				s.pass(time.Hour)
+				if inc := s.Store().Identity().Incarnation; !*asked || inc.State != cke.Awaiting {
+					t.Errorf("asked %v, %s: %s", *asked, inc.State, s.told().Summary)
+				}
+				if !s.Write("n1", "later") {
+					t.Error("the members before do not serve")
+				}
+				s.unbroken(t)
+			})
+		})
+	}
+}
