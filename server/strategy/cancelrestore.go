@@ -95,13 +95,15 @@ func toRevive(in *Input) (o op.CancelRestore, why *cke.Error) {
 		case doubt != "" && !there && !over && !j.StartedAt.IsZero():
 			facts = append(facts, fmt.Sprintf("%s: volume %s has no container, and %s", n.Node.Name(), j.Volume, doubt))
 		case doubt != "":
+		case hasJoin(o.Revive, j.ID): // a copy of a disk
+			facts = append(facts, fmt.Sprintf("%s: container %s is that of a member which another node has, too", n.Node.Name(), c.Name))
 		case there && c.EverRan() || !there && !j.StartedAt.IsZero():
 			o.Revive, stopped = append(o.Revive, j), stopped || !c.Running() || c.KeptDown
 		}
 	}
 	if facts != nil {
 		if doubt != "" && !over {
-			facts = append(facts, "if the members of that one are not needed, remove their containers and volumes from the nodes")
+			facts = append(facts, "bring its nodes back, or remove its containers and volumes if they are not needed")
 		}
 		return o, &cke.Error{Code: cke.CodeCannot, What: "the former members may have been stopped for the restore, and cannot be started again from here", Unchanged: true,
 			Facts: append(facts, "the restore can continue, or another one can replace it"), Try: "ckecli history -f"}

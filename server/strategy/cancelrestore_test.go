@@ -1,6 +1,7 @@
 package strategy_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -52,7 +53,11 @@ func TestCancelRestore_StartsAgainWhatContinues(t *testing.T) {
 		"another one, and were removed":   {[]func(*scene){removed, func(s *scene) { s.leaves("other", cke.ContainerRunning) }}, -1, "incarnation other, which only nodes have, may be newer than life"},
 		"another one, on a silent node":   {[]func(*scene){func(s *scene) { s.leaves("other", cke.ContainerRunning); s.silent(4) }}, -1, "may be newer than life"},
 		"both serve, and one is stopped":  {[]func(*scene){func(s *scene) { s.leaves("other", cke.ContainerRunning); s.serves("other") }}, -1, "incarnation other serves"},
-		"a stop was cut off":              {[]func(*scene){runs(1), runs(2), runs(3), func(s *scene) { s.container(3).KeptDown = true }}, 3, "continues as it was"},
+		"two nodes have a member": {[]func(*scene){func(s *scene) {
+			s.found("life", cke.ContainerExited)
+			s.container(4).Join, s.node(4).Volumes[0].Join = "join1", "join1"
+		}}, -1, "n4: container etcd-cke.old is that of a member which another node has, too"},
+		"a stop was cut off": {[]func(*scene){runs(1), runs(2), runs(3), func(s *scene) { s.container(3).KeptDown = true }}, 3, "continues as it was"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := calledOff()
@@ -222,6 +227,27 @@ func TestCancelRestore_WhatItStartsIsNotMarkedAsOver(t *testing.T) {
 	was.Seen.Nodes[0].Over = s.Identity.Over()
 	if f, is := strategy.Decide(was.Input).Operation.(op.Freeze); is {
 		t.Errorf("the store of the members: %s", f.Problem.Message)
+	}
+}
+
+// The same, and the nodes of the restore that was prepared do not answer: its members may have served since.
+func TestCancelRestore_WhatWasPreparedMayHaveServed(t *testing.T) {
+	for silent, starts := range map[int]int{1: 3, 2: -1} {
+		s := formed(3).stopped(1, 2, 3)
+		s.begun()
+		for i := range silent {
+			s.Identity.Joins[i].Node.Address = fmt.Sprintf("10.0.0.%d", 7+i)
+		}
+		s.Identity = s.Identity.Awaiting(noon)
+		s.begun()
+		s.Requests.Tasks = []cke.Task{{ID: "t9", Kind: cke.TaskCancelRestore, By: "ann@boot-1", At: noon}}
+		d, got := strategy.Decide(s.Input), -1
+		if o, is := d.Operation.(op.CancelRestore); is {
+			got = len(o.Revive)
+		}
+		if r, refused := d.Operation.(op.Refuse); got != starts || refused && !strings.Contains(r.Why.Error(), "may have been started since life") {
+			t.Errorf("%d silent: starts %d: %+v", silent, got, d.Operation)
+		}
 	}
 }
 

@@ -73,18 +73,34 @@ func (in *Input) replacedSince(last string) (why string, over bool) {
 	if in.isOver(last) {
 		return "a mark on a node names its incarnation as over", true
 	}
-	for _, life := range inc.Replaced {
-		if inc.BeforeRestores().WasReplaced(life) || in.endedBefore(life, last) {
-			continue
-		}
-		if in.servesBeside(life) {
+	for _, life := range inc.Replaced[slices.Index(inc.Replaced, last)+1:] {
+		switch {
+		case inc.BeforeRestores().WasReplaced(life):
+			if in.mayHaveStarted(life) {
+				why = fmt.Sprintf("incarnation %s, whose nodes do not answer, may have been started since %s", life, last)
+			}
+		case in.servesBeside(life):
 			return fmt.Sprintf("incarnation %s serves, which is not on record", life), true
-		}
-		if in.everRan(life) || slices.ContainsFunc(in.Seen.Nodes, func(n cke.NodeStatus) bool { return !n.Answered() }) {
+		case in.everRan(life) || slices.ContainsFunc(in.Seen.Nodes, func(n cke.NodeStatus) bool { return !n.Answered() }):
 			why = fmt.Sprintf("incarnation %s, which only nodes have, may be newer than %s", life, last)
 		}
 	}
 	return why, false
+}
+
+// mayHaveStarted reports whether a quorum of an incarnation on record is on nodes that do not answer: it may have served since the copied
+// record was made, in which it was prepared.
+func (in *Input) mayHaveStarted(life string) bool {
+	members, silent := 0, 0
+	for _, j := range in.Identity.Superseded() {
+		if j.Incarnation == life {
+			members++
+			if in.silent(j) {
+				silent++
+			}
+		}
+	}
+	return members > 0 && silent >= quorum.Of(members)
 }
 
 // mayHaveServed reports whether a volume is of a membership that is not on record, and that a restore of a declared cluster may have stopped:

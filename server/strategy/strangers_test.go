@@ -181,7 +181,9 @@ func TestDecide_KeepsTheOnlyVoterOnRecordBesideStrangers(t *testing.T) {
 		says  string
 	}{
 		"its node is not declared": {beside().undeclared(1, 2, 3).silent(1), "its member stays: no other membership on record votes"},
-		"its data is gone":         {beside().undeclared(2, 3).hollow(time.Hour, 1).with(func(s *scene) { s.Spec.Policies.Replace = cke.ReplacePolicy{Mode: cke.ReplaceAuto, Grace: cke.Duration(time.Minute)} }), "n1 is not replaced: no other membership on record votes"},
+		"its data is gone": {beside().undeclared(2, 3).hollow(time.Hour, 1).with(func(s *scene) {
+			s.Spec.Policies.Replace = cke.ReplacePolicy{Mode: cke.ReplaceAuto, Grace: cke.Duration(time.Minute)}
+		}), "n1 is not replaced: no other membership on record votes"},
 	} {
 		d := strategy.Decide(c.scene.Input)
 		if o, removes := d.Operation.(op.RemoveMember); removes && o.Join != nil || !strings.Contains(d.Reason, c.says) {
