@@ -1,7 +1,6 @@
 package op
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -98,7 +97,10 @@ func (c CancelRestore) Stages() []Stage {
 		var revive Stage
 		for i, j := range c.Revive {
 			start := Step{Name: "start-again", Node: j.Node.Name(), Limit: ImageLimit, Run: func(ctx context.Context, e Env) error {
-				return cmp.Or(startAgain(ctx, e, j), staysUp(ctx, e, j))
+				if err := startAgain(ctx, e, j); err != nil {
+					return err
+				}
+				return staysUp(ctx, e, j)
 			}}
 			revive = append(revive, only(restoring, attempted(start, "started", &failed[i])))
 		}
