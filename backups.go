@@ -35,6 +35,8 @@ type BackupWanted struct {
 	TargetID string
 	// Stored is the newest revision of the incarnation that the target is known to have led to; 0: none is known.
 	Stored int64
+	// Beside are the digests of identities that lay beside the backups in the target and of which this store has had everything.
+	Beside []string
 }
 
 // StoredBackup is one object in a target.
@@ -96,6 +98,8 @@ type BackupStatus struct {
 	// Compared: the identity beside the backups was compared with the store's. Lacks is what it has and the store does not.
 	Compared bool      `json:"compared,omitempty"`
 	Lacks    []Lacking `json:"lacks,omitempty"`
+	// Beside are digests of identities: see BackupTarget.
+	Beside []string `json:"beside,omitempty"`
 }
 
 // BackupTarget identifies a target since its first use.
@@ -108,13 +112,33 @@ type BackupTarget struct {
 	Revisions map[string]int64 `json:"revisions,omitempty"`
 	// Lost is the last loss of backups that was noticed; nil: none was.
 	Lost *BackupTrouble `json:"lost,omitempty"`
+	// Beside are the digests (SHA-256, in hexadecimal) of the last identities that this store wrote beside the backups, or of which it had everything.
+	// One that is damaged now says nothing that the store does not have.
+	Beside []string `json:"beside,omitempty"`
 }
 
-// keptTargets is how many targets a status names at the most, keptLineages how many incarnations of each.
+// keptTargets is how many targets a status names at the most, keptLineages how many incarnations of each, keptBeside how many identities.
 const (
 	keptTargets  = 16
 	keptLineages = 16
+	keptBeside   = 8
 )
+
+// NewestBeside returns digests of identities with those that are newer, the last one last.
+func NewestBeside(all []string, newer ...string) []string {
+	all = slices.DeleteFunc(slices.Clone(all), func(d string) bool { return slices.Contains(newer, d) })
+	return newestOf(append(all, newer...), keptBeside)
+}
+
+// Beside returns the digests of identities of which this store has had everything, beside the backups in the target at a URL.
+func (s Status) Beside(url string) []string {
+	for _, t := range s.KnownTargets(nil) {
+		if t.URL == url {
+			return t.Beside
+		}
+	}
+	return nil
+}
 
 // TargetID returns the id in the marker of the target at a URL; empty: it is not known to have been used.
 func (s Status) TargetID(url string) string {
@@ -153,7 +177,7 @@ func (s Status) KnownTargets(now *BackupStatus) []BackupTarget {
 			}
 			t.Revisions = revisions
 		}
-		t.Lost = cmp.Or(b.Lost, t.Lost)
+		t.Lost, t.Beside = cmp.Or(b.Lost, t.Lost), NewestBeside(t.Beside, b.Beside...)
 		all = append(all, t)
 	}
 	return all[max(0, len(all)-keptTargets):]

@@ -70,10 +70,7 @@ func (s *Store) Copy(ctx context.Context, dst Bucket, f CopyFilter) (Copied, err
 	}
 	var waves [lastWave + 1][]string
 	for _, l := range lineages {
-		if f.Lineage != "" && l.Name != f.Lineage {
-			continue
-		}
-		for _, name := range l.selected(f.Since) {
+		for _, name := range l.selected(f) {
 			waves[waveOf(name)] = append(waves[waveOf(name)], name)
 		}
 	}
@@ -165,11 +162,15 @@ func (c *Copied) problem() error {
 	return nil
 }
 
-// selected returns the names to copy: fulls first, then deltas in order, so that a copy broken off can be restored from.
-func (l *Lineage) selected(since time.Time) (names []string) {
+// selected returns the names to copy: fulls first, then deltas in order, so that a copy broken off can be restored from. Of an incarnation of which
+// no backups are selected, these are cluster files and identities: a copy names the members of every incarnation.
+func (l *Lineage) selected(f CopyFilter) (names []string) {
+	if f.Lineage != "" && l.Name != f.Lineage {
+		return l.filesThat(declares)
+	}
 	var oldest Entry
 	for _, e := range l.Fulls {
-		if e.Time.Before(since) {
+		if e.Time.Before(f.Since) {
 			continue
 		}
 		if len(names) == 0 {
@@ -177,8 +178,8 @@ func (l *Lineage) selected(since time.Time) (names []string) {
 		}
 		names = append(names, e.Name())
 	}
-	if len(names) == 0 && !since.IsZero() {
-		return nil
+	if len(names) == 0 && !f.Since.IsZero() {
+		return l.filesThat(declares)
 	}
 	for j, st := range l.Streams {
 		if j+1 < len(l.Streams) && l.Streams[j+1].Stream == st.Stream && l.Streams[j+1].First <= oldest.Revision+1 {
@@ -190,12 +191,25 @@ func (l *Lineage) selected(since time.Time) (names []string) {
 			}
 		}
 	}
+	pruning := func(name string) bool { return strings.Contains(name, "/"+string(filePruning)+"/") } // see copyPruning
+	return append(names, l.filesThat(func(name string) bool { return !pruning(name) })...)
+}
+
+func (l *Lineage) filesThat(chosen func(name string) bool) (names []string) {
 	for _, o := range l.Files {
-		if !strings.Contains(o.Name, "/"+string(filePruning)+"/") { // see copyPruning
+		if chosen(o.Name) {
 			names = append(names, o.Name)
 		}
 	}
 	return names
+}
+
+// declares reports whether a file is a cluster file, an identity, or the signature of one.
+func declares(name string) bool {
+	folder := path.Base(path.Dir(name))
+	return slices.ContainsFunc([]FileKind{FileSpec, FileIdentity}, func(k FileKind) bool {
+		return folder == string(k) || folder == string(fileSignatures) && strings.HasPrefix(path.Base(name), string(k)+"-")
+	})
 }
 
 // copyPruning tells the destination what was pruned in the source, as far as the destination has nothing of it. What it once

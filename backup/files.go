@@ -1,9 +1,9 @@
 package backup
 
 import (
-	"cmp"
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"io"
 	"path"
@@ -49,21 +49,41 @@ func (s *Store) PutFile(ctx context.Context, lineage string, kind FileKind, data
 		return err
 	}
 	if newest != "" && sumOf(newest) == sumOf(name) && (signed || s.Signer == nil) {
-		if _, err := s.readFile(ctx, newest); !IsDamage(err) {
+		if _, err := s.readFile(ctx, newest); err == nil || !IsDamage(err) && !errors.Is(err, ErrNotFound) {
 			return err
 		}
 	}
 	return s.put(ctx, name, data)
 }
 
-// nextFile is the name for a file that is newer than the newest one that counts.
+// nextFile is the name for a file that is newer than the newest one that counts. Where files are signed, one that is lost and whose signature is
+// there is one of them.
 func (s *Store) nextFile(ctx context.Context, lineage string, kind FileKind, t time.Time, data []byte) (name, newest string, signed bool, err error) {
-	objects, err := s.Bucket.List(ctx, fmt.Sprintf("%s/%s/%s/", s.Cluster, lineage, kind))
+	all, err := s.filesOf(ctx, lineage, kind)
 	if err != nil {
 		return "", "", false, err
 	}
-	newest, signed, err = s.newestOf(ctx, objects)
-	return s.fileName(lineage, kind, s.afterFile(newest, signed, t), data), newest, signed, err
+	var there []Object
+	for _, o := range all {
+		if o.there {
+			there = append(there, o.Object)
+		}
+	}
+	if newest, signed, err = s.newestOf(ctx, there); err != nil {
+		return "", "", false, err
+	}
+	than := newest
+	if !signed {
+		than = ""
+	}
+	lost, err := s.newestLost(ctx, all, than)
+	if err != nil {
+		return "", "", false, err
+	}
+	if lost != "" {
+		newest, signed = lost, true
+	}
+	return s.fileName(lineage, kind, s.afterFile(newest, signed, t), data), newest, signed, nil
 }
 
 // afterFile is after, but where files are signed only those that are have a time that can be trusted.
@@ -80,12 +100,12 @@ func sumOf(name string) string {
 	return sum
 }
 
-// put writes a file after its signature, so that the newest file always has one, and removes what is old.
+// put writes a file and then its signature, and removes what is old. Of a write that is broken off the file is left: what it says can be compared.
 func (s *Store) put(ctx context.Context, name string, data []byte) error {
-	if err := s.signFile(ctx, name); err != nil {
+	if err := s.Retry.Put(ctx, s.Bucket, name, Content{Head: data}, s.Guard); err != nil {
 		return err
 	}
-	if err := s.Retry.Put(ctx, s.Bucket, name, Content{Head: data}, s.Guard); err != nil {
+	if err := s.signFile(ctx, name); err != nil {
 		return err
 	}
 	s.forget(ctx, name)
@@ -125,46 +145,6 @@ func timeOf(name string) time.Time {
 	text, _, _ := strings.Cut(path.Base(name), "-")
 	t, _ := time.Parse(timeLayout, text)
 	return t
-}
-
-// FoundFile is a file that lies beside the backups.
-type FoundFile struct {
-	Data []byte
-	// Trusted: it is signed by a trusted key.
-	Trusted bool
-	// Newer is the damage of a newer file, which may have said something else; nil: this is the newest.
-	Newer error
-}
-
-// File returns the newest file of a kind, or ErrNotFound. Once one is signed by a trusted key, only such files count.
-func (s *Store) File(ctx context.Context, lineage string, kind FileKind) ([]byte, error) {
-	f, err := s.TrustedFile(ctx, lineage, kind)
-	return f.Data, err
-}
-
-// TrustedFile also reports whether the file is signed by a trusted key. If the newest file is damaged, it returns the one
-// before it and that damage.
-func (s *Store) TrustedFile(ctx context.Context, lineage string, kind FileKind) (f FoundFile, err error) {
-	objects, err := s.Bucket.List(ctx, fmt.Sprintf("%s/%s/%s/", s.Cluster, lineage, kind))
-	if err != nil {
-		return f, err
-	}
-	for {
-		name, trusted, err := s.newestOf(ctx, objects)
-		if err != nil {
-			return f, err
-		}
-		if name == "" || f.Trusted && !trusted {
-			break
-		}
-		f.Trusted = trusted
-		if f.Data, err = s.readFile(ctx, name); !IsDamage(err) {
-			return f, err
-		}
-		f.Newer = cmp.Or(f.Newer, err)
-		objects = slices.DeleteFunc(objects, func(o Object) bool { return o.Name >= name })
-	}
-	return f, cmp.Or(f.Newer, fmt.Errorf("%s of cluster %s, incarnation %s: %w", kind, s.Cluster, lineage, ErrNotFound))
 }
 
 func (s *Store) readFile(ctx context.Context, name string) ([]byte, error) {

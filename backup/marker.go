@@ -102,12 +102,18 @@ func (s *Store) Mark(ctx context.Context, known string) (*Marked, error) {
 	return m, nil
 }
 
-// HasMarker refuses a target that lacks the marker by which it is known; "": it is not known. It writes nothing.
+// HasMarker refuses a target that lacks the marker by which it is known, or, if it is not known (""), one that has nothing of the cluster: its file
+// system may not be mounted. It writes nothing.
 func (s *Store) HasMarker(ctx context.Context, known string) error {
-	if known == "" {
-		return nil
+	if known != "" {
+		return (&Marked{Bucket: s.Bucket, marker: markerFolder + "/" + s.Cluster + "/" + known}).check(ctx)
 	}
-	return (&Marked{Bucket: s.Bucket, marker: markerFolder + "/" + s.Cluster + "/" + known}).check(ctx)
+	for _, folder := range []string{markerFolder + "/" + s.Cluster + "/", s.Cluster + "/"} {
+		if objects, err := s.Bucket.List(ctx, folder); err != nil || len(objects) > 0 {
+			return err
+		}
+	}
+	return fmt.Errorf("it has nothing of cluster %s: it was not used yet, or is not mounted: %w", s.Cluster, ErrOtherTarget)
 }
 
 // KnownBy has the target known by the marker of another id from now on: it was opened before that was known.

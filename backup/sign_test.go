@@ -168,7 +168,7 @@ func TestExtract_ReadsWhatIsOlderThanSignatures(t *testing.T) {
 	}
 }
 
-// Of files that lie beside backups, forged ones count for nothing once there is one that is signed.
+// Of files that lie beside backups, forged ones count for nothing once there is one that is signed. That a newer one says something else is known.
 func TestFile_OnceSignedOnlySignedOnesCount(t *testing.T) {
 	id, err := age.GenerateX25519Identity()
 	if err != nil {
@@ -178,10 +178,10 @@ func TestFile_OnceSignedOnlySignedOnesCount(t *testing.T) {
 	signer := backup.NewSigner(id)
 	ours := &backup.Store{Bucket: b, Cluster: "prod", Signer: signer, Trusted: []backup.PublicKey{signer.Public()}}
 	theirs := &backup.Store{Bucket: b, Cluster: "prod", Now: func() time.Time { return time.Now().Add(time.Hour) }}
-	read := func(want string, trusted bool) {
+	read := func(want string, trusted, newer bool) {
 		t.Helper()
 		got, err := ours.TrustedFile(t.Context(), "a1b2", backup.FileSpec)
-		if err != nil || string(got.Data) != want || got.Trusted != trusted || got.Newer != nil {
+		if err != nil || string(got.Data) != want || got.Trusted != trusted || (got.Newer != nil) != newer {
 			t.Errorf("%q, %+v, %v; want %q, %v", got.Data, got, err, want, trusted)
 		}
 	}
@@ -192,13 +192,13 @@ func TestFile_OnceSignedOnlySignedOnesCount(t *testing.T) {
 		}
 	}
 	put(theirs, "old")
-	read("old", false)
+	read("old", false, false)
 	put(ours, "old") // the same text, signed now
-	read("old", true)
+	read("old", true, false)
 	put(theirs, "forged")
-	read("old", true)
+	read("old", true, true)
 	put(ours, "new")
-	read("new", true)
+	read("new", true, true)
 }
 
 // Fulls that somebody puts beside those that are signed push none of these out, and are not taken for the newest.

@@ -113,7 +113,7 @@ func (s *Store) signedLineage(ctx context.Context, lineage string) (bool, error)
 	return false, nil
 }
 
-// signatures are the names of the signatures that files of a file's kind have. A signature is written before its file.
+// signatures are the names of the signatures that files of a file's kind have.
 func (s *Store) signatures(ctx context.Context, file string) (map[string]bool, error) {
 	kind, _ := strings.CutSuffix(signatureOf(file), path.Base(file))
 	objects, err := s.Bucket.List(ctx, kind)

@@ -63,8 +63,36 @@ func (s *Store) Check(ctx context.Context, lineage string) (Report, error) {
 		}
 		s.judgeTrust(entries, results)
 		r.judge(&l, results)
-		return r, nil
+		beside, err := s.CheckFiles(ctx, l.Name)
+		for _, f := range beside {
+			f.LastGood = r.LastGood // nothing that can be restored depends on it
+			r.Findings = append(r.Findings, f)
+		}
+		return r, err
 	}
+}
+
+// CheckFiles finds out whether the newest cluster file and identity of an incarnation can be read, and are signed if anything else is.
+func (s *Store) CheckFiles(ctx context.Context, lineage string) (all []Finding, err error) {
+	signed, err := s.signedLineage(ctx, lineage)
+	if err != nil {
+		return nil, err
+	}
+	unsigned := *s
+	unsigned.Trusted = nil
+	for _, kind := range []FileKind{FileSpec, FileIdentity} {
+		f, err := s.TrustedFile(ctx, lineage, kind)
+		if !f.Trusted && !signed && (err == nil || IsDamage(err)) { // of an earlier version
+			f, err = unsigned.TrustedFile(ctx, lineage, kind)
+		}
+		if err != nil && !IsDamage(err) && !errors.Is(err, ErrNotFound) {
+			return nil, fmt.Errorf("check the %s of incarnation %s: %w", kind, lineage, err)
+		}
+		for _, d := range f.Doubts {
+			all = append(all, Finding{Object: d.Object, Problem: d.Err.Error()})
+		}
+	}
+	return all, nil
 }
 
 // anyMissing forgets what was listed and is not there, and reports whether there was any.

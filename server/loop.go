@@ -267,9 +267,11 @@ func (l *Loop) look(ctx context.Context) (strategy.Input, error) {
 		of := in
 		of.Identity = identity.BackedUp()
 		if !l.unread { // else the target that is known would be taken for a new one
-			w := cke.BackupWanted{Spec: spec, Identity: of.Identity, Idle: strategy.NoBackups(&of), Clock: strategy.ClocksIn(seen).Why(), TargetID: l.status.TargetID(spec.Cluster.Backup.Target)}
+			target := spec.Cluster.Backup.Target
+			w := cke.BackupWanted{Spec: spec, Identity: of.Identity, Idle: strategy.NoBackups(&of), Clock: strategy.ClocksIn(seen).Why(),
+				TargetID: l.status.TargetID(target), Beside: l.status.Beside(target)}
 			if i := of.Identity.Incarnation; i != nil {
-				w.Stored, _ = l.status.Stored(spec.Cluster.Backup.Target, i.ID)
+				w.Stored, _ = l.status.Stored(target, i.ID)
 			}
 			l.Backups.Update(w)
 		}

@@ -1,6 +1,8 @@
 package sim
 
 import (
+	"crypto/sha256"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -14,6 +16,8 @@ type target struct {
 	// beside are the identities by incarnation, the newest one last; damaged: that cannot be read.
 	beside  map[string][]cke.Identity
 	damaged map[string]bool
+	// careless: keepers write over whatever cannot be read, which the checker must notice.
+	careless bool
 	// silent: it neither shows nor takes anything; since is when that last began or ended.
 	silent bool
 	since  time.Time
@@ -32,6 +36,29 @@ func (t *target) newest(incarnation string) (id cke.Identity) {
 		id = all[len(all)-1]
 	}
 	return id
+}
+
+// digest identifies what an identity says.
+func digest(id cke.Identity) string {
+	id.Freeze, id.Compared = nil, nil
+	text, err := json.Marshal(id)
+	if err != nil {
+		panic(err) // these are plain values
+	}
+	return fmt.Sprintf("%x", sha256.Sum256(text))
+}
+
+// last is the newest identity that was written.
+func (t *target) last(incarnation string) (id cke.Identity) {
+	if all := t.beside[incarnation]; len(all) > 0 {
+		id = all[len(all)-1]
+	}
+	return id
+}
+
+// KeepersWriteOverDamage lets keepers write over what they cannot read.
+func (w *World) KeepersWriteOverDamage() {
+	w.change("keepers write over damaged identities", func() { w.target.careless = true })
 }
 
 // TargetFallsSilent lets the backup target show and take nothing, or answer again.
@@ -237,41 +264,48 @@ func (w *World) answers(id cke.Identity) bool {
 }
 
 // compare finds out what the store lacks. false: the target or the store does not answer, or, with damaged, not all of it can be read: what
-// the store lacks of the rest shows that it is older, and nothing shows that it is not.
+// the store lacks of the rest shows that it is older, and nothing shows that it is not. Of what the store once had all it needs to read nothing.
 func (k *keeper) compare(w *World, now time.Time) (done, damaged bool) {
 	if w.target.silent || w.store.down {
 		return false, false
 	}
-	l := &k.line
-	damaged = w.target.damaged[l.incarnation]
-	if lacks := w.store.identity.Lacks(w.target.newest(l.incarnation), l.incarnation); !damaged || lacks != nil {
+	l, s, last := &k.line, w.store, digest(w.target.last(k.line.incarnation))
+	s.beside = cke.NewestBeside(s.beside, digest(s.identity))
+	damaged = w.target.damaged[l.incarnation] && !slices.Contains(s.beside, last)
+	lacks := s.identity.Lacks(w.target.newest(l.incarnation), l.incarnation)
+	if !damaged || lacks != nil {
 		l.compared, l.lacks = true, lacks
 	}
 	if !damaged {
 		l.read, l.readAt = k.told, now
+		if lacks == nil {
+			s.beside = cke.NewestBeside(s.beside, last)
+		}
 	}
 	return !damaged, damaged
 }
 
-// put writes the identity, unless the newest one has what the store lacks and no operator has accepted that. false: it could not.
+// put writes the identity, unless the newest one has, or may have, what the store lacks and no operator has accepted that. false: it could not.
 func (k *keeper) put(w *World, now time.Time) bool {
 	compared, damaged := k.compare(w, now)
-	if !compared && !damaged {
-		return false
-	}
 	l, t := &k.line, &w.target
 	var ids []string
 	for _, lack := range l.lacks {
 		ids = append(ids, lack.ID)
 	}
+	accepted := ids != nil && w.store.identity.Freeze.Tolerates(cke.OlderStore(ids))
 	switch {
-	case ids != nil && !w.store.identity.Freeze.Tolerates(cke.OlderStore(ids)):
+	case !compared && !(damaged && (accepted || t.careless)):
+		return false
+	case ids != nil && !accepted:
 		w.mark(BesideKept)
 	case w.refuses:
 		return false
 	default:
-		if ids != nil {
+		if accepted {
 			w.mark(BesideGivenUp)
+		} else {
+			w.writesOver(t.last(l.incarnation))
 		}
 		if t.beside == nil {
 			t.beside = map[string][]cke.Identity{}
@@ -279,7 +313,7 @@ func (k *keeper) put(w *World, now time.Time) bool {
 		id := cloneIdentity(w.store.identity)
 		id.Freeze, id.Compared = nil, nil
 		all := t.beside[l.incarnation]
-		if damaged {
+		if t.damaged[l.incarnation] {
 			all = all[:len(all)-1]
 		}
 		all = append(all, id)
@@ -291,6 +325,15 @@ func (k *keeper) put(w *World, now time.Time) bool {
 	}
 	l.stored, l.storedAt = k.told, now
 	return true
+}
+
+// writesOver judges that a store takes the place of an identity beside the backups, whether that can be read or not: unless an operator has accepted
+// what it lacks, it has all of it.
+func (c *checker) writesOver(last cke.Identity) {
+	id := c.world.store.identity
+	for _, l := range id.Lacks(last, id.BackedUp().Incarnation.ID) {
+		c.violated("an older store writes over the identity beside the backups, which has %s", l.What)
+	}
 }
 
 // Update sets whether backups are taken. It never waits.

@@ -292,6 +292,45 @@ func TestBeside_AnOlderStoreWhoseMembersNoNodeShows(t *testing.T) {
 	}
 }
 
+// The newest identity beside the backups, which cannot be read, alone shows that a member ended since the copy of the store: its place is not taken.
+// Without that rule the checker notices it.
+func TestBeside_AnOlderStoreThatCannotReadTheNewest(t *testing.T) {
+	for _, careless := range []bool{false, true} {
+		play(t, 4, func(s *stage) {
+			s.Store().SetSpec(s.onNodes("n1", "n2", "n3", "n4"))
+			s.backedUp()
+			s.pass(time.Minute)
+			copied := s.Store().Copy()
+			ended := s.join("n4").ID
+			s.Store().SetSpec(s.onNodes("n1", "n2", "n3"))
+			s.must("shrunk", s.changed)
+			s.pass(time.Minute)
+			life := copied.Identity().Incarnation.ID
+			if id, there := s.Beside(life); !there || slices.ContainsFunc(id.Joins, func(j cke.Join) bool { return j.ID == ended }) {
+				t.Fatalf("%+v", id)
+			}
+			s.latest().Kill()
+			s.Node("n4").Blank()
+			for _, n := range s.Nodes() {
+				n.Unmark()
+			}
+			s.DamageBeside()
+			if careless {
+				s.KeepersWriteOverDamage()
+			}
+			s.blind = func(in *strategy.Input) { in.Requests.Hold = &cke.Hold{Reason: "an operator looks first"} } // else the membership ends again
+			s.broughtBack(copied)
+			s.pass(10 * time.Minute)
+			const over = "an older store writes over the identity beside the backups"
+			if careless {
+				s.mustViolate(t, over)
+			} else if v := s.Violations(); len(v) > 0 {
+				t.Error(v)
+			}
+		})
+	}
+}
+
 // They are gone for good: an operator accepts that, and the identity of the copy takes the place of the one beside the backups.
 func TestBeside_AnAcceptedStoreTakesItsPlace(t *testing.T) {
 	play(t, 4, func(s *stage) {

@@ -11,6 +11,7 @@ type StoreCopy struct {
 	identity cke.Identity
 	spec     cke.Spec
 	status   cke.Status
+	beside   []string
 	archived []string
 }
 
@@ -18,7 +19,7 @@ type StoreCopy struct {
 func (s *Store) Copy() StoreCopy {
 	s.world.mu.Lock()
 	defer s.world.mu.Unlock()
-	return StoreCopy{cloneIdentity(s.identity), s.spec, s.status, slices.Clone(s.archived)}
+	return StoreCopy{cloneIdentity(s.identity), s.spec, s.status, s.beside, slices.Clone(s.archived)}
 }
 
 // Identity returns the identity of the cluster in the copy.
@@ -66,7 +67,7 @@ func (s *Store) BringBack(c StoreCopy) {
 		if s.world.formed != nil && slices.Contains(s.world.gone, c.life()) {
 			s.world.mark(BeforeDeletion)
 		}
-		s.deleted, s.spec, s.requests, s.status, s.archived = false, c.spec, cke.Requests{}, c.status, slices.Clone(c.archived)
+		s.deleted, s.spec, s.requests, s.status, s.beside, s.archived = false, c.spec, cke.Requests{}, c.status, c.beside, slices.Clone(c.archived)
 		s.world.goesBack = true
 		s.put(cloneIdentity(c.identity))
 		s.world.goesBack = false
@@ -80,7 +81,7 @@ func (s *Store) Redeclare(c cke.Cluster) {
 		w.mark(DeclaredAgain)
 		w.auth, w.root, w.cas, w.clients = cke.AuthState{}, false, map[string]cke.CA{}, clientsOf(cke.Authorities{})
 		w.replaced, w.lost = nil, nil
-		s.deleted, s.identity, s.requests, s.status = false, cke.Identity{}, cke.Requests{}, cke.Status{}
+		s.deleted, s.identity, s.requests, s.status, s.beside = false, cke.Identity{}, cke.Requests{}, cke.Status{}, nil
 		s.spec = cke.Spec{}.Following(c, cke.Spec{})
 		s.spec.SetAt = s.world.now()
 	})

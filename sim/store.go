@@ -16,6 +16,7 @@ type Store struct {
 	identity cke.Identity
 	requests cke.Requests
 	status   cke.Status
+	beside   []string // digests of identities beside the backups of which the store has had everything
 	records  []cke.Record
 	deleted  bool
 	// archived are the ids of incarnations and memberships of deleted clusters.

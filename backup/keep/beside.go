@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"gopkg.in/yaml.v3"
@@ -30,6 +31,9 @@ func (l *line) note(w cke.BackupWanted) {
 	changed := l.beside != d
 	l.beside, l.spec, l.clock, l.lives, l.freeze = d, w.Spec, w.Clock, w.Identity.BackedUpLives(), w.Identity.Freeze
 	l.knows(w)
+	if w.Spec.Cluster.Backup.Target == l.backup.Target {
+		l.had = cke.NewestBeside(w.Beside, l.had...)
+	}
 	if i := w.Identity.Incarnation; i != nil && i.ID == l.lineage && w.Spec.Cluster.Backup.Target == l.backup.Target {
 		l.recorded = max(l.recorded, w.Stored)
 	}
@@ -55,22 +59,19 @@ func (w *chores) besideDue(now time.Time) bool {
 func (w *chores) compared() bool { return w.taker.Status().Resumed }
 
 // putBeside stores the cluster file and the sealed identity beside the backups, unless the newest ones are the same, or the
-// identity there has what this store does not: by it a new management host knows whom to stop.
+// identity there has what this store does not, or may have it: by it a new management host knows whom to stop.
 func (w *chores) putBeside(ctx context.Context) error {
 	d, spec := w.l.noted()
-	e, unread := w.readBeside(ctx)
-	if unread != nil && !backup.IsDamage(unread) {
+	identity, unread := w.readBeside(ctx)
+	lacks, accepted := w.lacking()
+	if unread != nil && !(backup.IsDamage(unread) && lacks && accepted) {
 		return unread
 	}
-	if w.older() {
+	if lacks && !accepted {
 		w.stored, w.storedAt = d, w.l.c.Now()
 		return nil
 	}
-	identity, err := json.MarshalIndent(e, "", "  ")
-	if err != nil {
-		return err
-	}
-	text := []byte(spec.Source)
+	text, err := []byte(spec.Source), error(nil)
 	if len(text) == 0 {
 		if text, err = yaml.Marshal(spec.Cluster); err != nil {
 			return err
@@ -79,7 +80,7 @@ func (w *chores) putBeside(ctx context.Context) error {
 	for _, f := range []struct {
 		kind backup.FileKind
 		data []byte
-	}{{backup.FileSpec, text}, {backup.FileIdentity, append(identity, '\n')}} {
+	}{{backup.FileSpec, text}, {backup.FileIdentity, identity}} {
 		if err := w.files.PutFile(ctx, w.l.lineage, f.kind, f.data); err != nil {
 			return fmt.Errorf("store the %s beside the backups: %w", f.kind, err)
 		}
@@ -103,58 +104,94 @@ func (w *chores) compareBeside(ctx context.Context) error {
 	return err
 }
 
-// readBeside returns what is to lie beside the backups, after it was compared with what lies there. That is read first: what
+// readBeside returns the identity that is to lie beside the backups, after it was compared with what lies there. That is read first: what
 // this store wrote there, it still has. With a damage error it was compared only with what can be read: what this store lacks
 // of that shows that it is older, and nothing shows that it is not.
-func (w *chores) readBeside(ctx context.Context) (e cke.Escrow, err error) {
+func (w *chores) readBeside(ctx context.Context) (identity []byte, err error) {
 	d, _ := w.l.noted()
 	var there cke.Escrow
-	var damage error
 	f, err := w.files.TrustedFile(ctx, w.l.lineage, backup.FileIdentity)
 	switch {
-	case errors.Is(err, backup.ErrNotFound):
-	case err != nil && !backup.IsDamage(err):
-		return e, fmt.Errorf("read the identity beside the backups: %w", err)
-	case !f.Trusted && w.files.Signer != nil: // anybody's
-	case err != nil:
-		damage = err
-	default:
+	case err != nil && !errors.Is(err, backup.ErrNotFound) && !backup.IsDamage(err):
+		return nil, fmt.Errorf("read the identity beside the backups: %w", err)
+	case err == nil && (f.Trusted || w.files.Signer == nil): // else it is in doubt
 		if there, err = cke.ParseEscrow(f.Data); err != nil {
-			return e, err
+			return nil, err
 		}
-		damage = f.Newer
 	}
-	if e, err = w.l.c.Escrow(ctx); err != nil {
-		return e, err
+	e, err := w.l.c.Escrow(ctx)
+	if err != nil {
+		return nil, err
 	}
-	lacks := e.Identity.Lacks(there.Identity, w.l.lineage)
+	if identity, err = json.MarshalIndent(e, "", "  "); err != nil {
+		return nil, err
+	}
+	identity = append(identity, '\n')
+	w.l.has(fmt.Sprintf("%x", sha256.Sum256(identity)))
+	lacks, damage := e.Identity.Lacks(there.Identity, w.l.lineage), w.doubt(f, e)
 	if damage == nil || lacks != nil {
 		w.l.lack(lacks)
 	}
 	if damage != nil {
-		return e, fmt.Errorf("the newest identity beside the backups cannot be compared with the store: %w", damage)
+		return identity, fmt.Errorf("the newest identity beside the backups cannot be compared with the store: %w", damage)
+	}
+	if lacks == nil && f.Trusted {
+		w.l.has(f.Sum)
 	}
 	w.read, w.readAt = d, w.l.c.Now()
-	return e, nil
+	return identity, nil
+}
+
+// doubt is why it is not known whether this store has all that newer identities name which do not count; nil: it has. Of one that is damaged that
+// is known if this store once had it, and of one that is not signed if it can be read: whoever wrote it.
+func (w *chores) doubt(f backup.FoundFile, e cke.Escrow) error {
+	for _, d := range f.Doubts {
+		if w.l.hadAll(d.Sum()) {
+			continue
+		}
+		if d.Data != nil {
+			if there, err := cke.ParseEscrow(d.Data); err == nil && e.Identity.Lacks(there.Identity, w.l.lineage) == nil {
+				continue
+			}
+		}
+		return d.Err
+	}
+	return nil
+}
+
+// has notes the digest of an identity of which this store has everything. It never loses that.
+func (l *line) has(sum string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !slices.Contains(l.had, sum) {
+		l.news()
+	}
+	l.had = cke.NewestBeside(l.had, sum)
+}
+
+func (l *line) hadAll(sum string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Contains(l.had, sum)
 }
 
 // lack takes in what this store does not have.
 func (l *line) lack(all []cke.Lacking) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if (l.lacks == nil) != (all == nil) {
+	if !l.compared || !slices.Equal(l.lacks, all) {
 		l.news()
 	}
 	l.compared, l.lacks = true, all
 }
 
-// older reports whether this store is older than the cluster, and no operator has accepted that.
-func (w *chores) older() bool {
+// lacking reports whether this store is older than the cluster, and whether an operator has accepted that.
+func (w *chores) lacking() (lacks, accepted bool) {
 	w.l.mu.Lock()
 	defer w.l.mu.Unlock()
 	var ids []string
 	for _, l := range w.l.lacks {
 		ids = append(ids, l.ID)
 	}
-	return ids != nil && !w.l.freeze.Tolerates(cke.OlderStore(ids))
+	return ids != nil, w.l.freeze.Tolerates(cke.OlderStore(ids))
 }

@@ -270,7 +270,7 @@ func (w *chores) prune(ctx context.Context) error {
 		again()
 		return err
 	}
-	if w.older() {
+	if lacks, accepted := w.lacking(); lacks && !accepted {
 		again()
 		w.postponed = w.l.c.Now()
 		return nil

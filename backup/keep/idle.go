@@ -35,5 +35,5 @@ func (l *line) inherit(was *line) {
 	}
 	was.mu.Lock()
 	defer was.mu.Unlock()
-	l.compared, l.lacks = was.compared, was.lacks
+	l.compared, l.lacks, l.had = was.compared, was.lacks, was.had
 }

@@ -53,6 +53,7 @@ type line struct {
 	// compared: it is known what lacks in the store by the identity beside the backups.
 	compared bool
 	lacks    []cke.Lacking
+	had      []string // digests of identities beside the backups of which the store has had everything
 	lives    []string // the incarnations of the cluster on record
 	clock    string   // why this host's clock cannot be trusted
 	target   string   // the id of the target's marker; empty: it is not known to have one
@@ -125,7 +126,8 @@ func newLine(c *Config, w cke.BackupWanted, news func()) *line {
 	return l
 }
 
-// toldReplaced bounds how many replaced incarnations the header of each backup names.
+// toldReplaced bounds how many replaced incarnations the header of each backup names: of those on record, and of those that no record named
+// when they were found.
 const toldReplaced = 8
 
 // originOf is what an incarnation was restored from, and the lives that it took the place of.
@@ -134,7 +136,7 @@ func originOf(cluster string, i cke.Incarnation) *backup.Origin {
 	if r == nil {
 		return nil
 	}
-	o := backup.Origin{Replaced: i.Replaced[max(0, len(i.Replaced)-toldReplaced):]}
+	var o backup.Origin
 	before := r.Before.BeforeRestores() // one that took the place of another was never formed
 	switch {
 	case before == nil:
@@ -142,6 +144,10 @@ func originOf(cluster string, i cke.Incarnation) *backup.Origin {
 		o.Replaces = before.ID
 	case len(before.Replaced) > 0: // the id of a declaration is in no store or backup
 		o.Replaces = before.Replaced[len(before.Replaced)-1]
+	}
+	found := slices.Index(i.Replaced, o.Replaces) + 1 // the record has them after the one that ended
+	for _, some := range [][]string{i.Replaced[:found], i.Replaced[found:]} {
+		o.Replaced = append(o.Replaced, some[max(0, len(some)-toldReplaced):]...)
 	}
 	switch {
 	case r.Snapshot.Lineage != "" && r.Order.Source == cluster:

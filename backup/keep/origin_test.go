@@ -1,6 +1,7 @@
 package keep
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -40,6 +41,32 @@ func TestOriginOf_ReplacesTheIncarnationBeforeADeclaration(t *testing.T) {
 			if i.ID == inc.ID && !slices.Equal(told, c.replaced) {
 				t.Errorf("%s: follows %q, want %q", name, told, c.replaced)
 			}
+		}
+	}
+}
+
+// A restore finds more incarnations on nodes than a header names: those that it knew stay named.
+func TestOriginOf_WhatWasFoundOnNodesPushesNothingOut(t *testing.T) {
+	was := cke.Identity{Incarnation: &cke.Incarnation{ID: "life2", State: cke.Formed, Replaced: []string{"life1"}}}
+	inc := cke.NewRestoration(cke.Cluster{Name: "prod"}, was, cke.Restoration{Order: cke.RestoreOrder{Source: "prod"}}, time.Now())
+	for i := range 2 * toldReplaced {
+		inc.Replaced = append(inc.Replaced, fmt.Sprint("found", i))
+	}
+	if o := originOf("prod", inc); !slices.Contains(o.Replaced, "life1") || !o.Follows(inc.Replaced[len(inc.Replaced)-1]) || len(o.Replaced) > 2*toldReplaced {
+		t.Errorf("%q", o.Replaced)
+	}
+}
+
+// Whoever waits for the comparison, or shows what lacks, hears of every change of it.
+func TestLack_TellsOfEveryChange(t *testing.T) {
+	told := 0
+	l := &line{news: func() { told++ }}
+	a, b := cke.Lacking{ID: "j1"}, cke.Lacking{ID: "j2"}
+	for i, all := range [][]cke.Lacking{nil, {a}, {a, b}, {b}, nil} {
+		l.lack(all)
+		l.lack(all)
+		if told != i+1 {
+			t.Errorf("%d: %d times", i, told)
 		}
 	}
 }

@@ -138,7 +138,7 @@ func (l *line) status(s *cke.BackupStatus) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := l.c.Now()
-	s.Lineage, s.Compared, s.Lacks = l.lineage, l.compared, l.lacks
+	s.Lineage, s.Compared, s.Lacks, s.Beside = l.lineage, l.compared, l.lacks, l.had
 	for _, work := range slices.Sorted(maps.Keys(l.troubles)) {
 		s.Troubles = append(s.Troubles, l.troubles[work])
 	}

@@ -109,6 +109,7 @@ func runBackupVerify(ctx context.Context, a *app, b *backups, v verifyOptions) e
 func checkLineages(ctx context.Context, a *app, b *backups, s *backup.Store, lineage string) ([]backup.Report, error) {
 	defer a.telling("Checking", b.bucket)()
 	names := []string{lineage}
+	var reports []backup.Report
 	if lineage == "" {
 		lineages, err := s.Lineages(ctx)
 		if err != nil {
@@ -120,10 +121,17 @@ func checkLineages(ctx context.Context, a *app, b *backups, s *backup.Store, lin
 		for _, l := range lineages {
 			if len(l.Fulls)+len(l.Streams) > 0 {
 				names = append(names, l.Name)
+				continue
+			}
+			found, err := s.CheckFiles(ctx, l.Name)
+			if err != nil {
+				return nil, b.fail(ctx, "verify "+s.Cluster, err)
+			}
+			if found != nil {
+				reports = append(reports, backup.Report{Lineage: l.Name, Findings: found, Opened: true})
 			}
 		}
 	}
-	var reports []backup.Report
 	for _, name := range names {
 		r, err := s.Check(ctx, name)
 		if errors.Is(err, backup.ErrEmpty) && len(names) > 1 {
