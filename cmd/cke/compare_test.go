@@ -110,7 +110,10 @@ func TestRestore_IsComparedByWhatItReads(t *testing.T) {
 // What cannot be read may name other members than what can.
 func TestRestore_WhatCannotBeComparedIsAccepted(t *testing.T) {
 	for what, spoil := range map[string]func(b *besideTest){
-		"damaged":            func(b *besideTest) { b.put(b.signer, b.life, cke.EscrowFormat, b.stored("127.0.0.104")); b.damage(b.life) },
+		"damaged": func(b *besideTest) {
+			b.put(b.signer, b.life, cke.EscrowFormat, b.stored("127.0.0.104"))
+			b.damage(b.life)
+		},
 		"of a later version": func(b *besideTest) { b.put(b.signer, b.life, cke.EscrowFormat+1, b.stored("127.0.0.104")) },
 	} {
 		b := newBeside(t)
