@@ -53,6 +53,8 @@ type RestoreOrder struct {
 	// IgnoreHash: the state may have another hash than a member returned when it was backed up, if all fulls that lead
 	// to it have the same one.
 	IgnoreHash bool `json:"ignoreHash,omitempty"`
+	// Accepted names what lies beside the backups that cannot be read, or is not in the store: no such member serves.
+	Accepted []string `json:"accepted,omitempty"`
 }
 
 // TrustAny is the word for restoring without a signature by a trusted key.
@@ -137,6 +139,8 @@ type Restoration struct {
 	Ran map[JoinID]time.Time `json:"ran,omitzero"`
 	// Members is the newest known member list of the incarnation before; nil: none was known.
 	Members []Member `json:"members,omitempty"`
+	// Compared: the store was, with what lies beside the backups. False: an earlier cke recorded it, or it is a recovery.
+	Compared bool `json:"compared,omitempty"`
 }
 
 // Floor returns the lowest revision that no client of the restored cluster can have seen.

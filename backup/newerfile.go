@@ -8,6 +8,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"cke"
 )
 
 // FoundFile is a file that lies beside the backups.
@@ -35,6 +37,23 @@ type Doubt struct {
 
 // Sum is the digest that it had when it was written, in hexadecimal.
 func (d Doubt) Sum() string { return sumOf(d.Object) }
+
+// Doubted is why it is not known whether an identity has all that newer ones of an incarnation name which do not count; nil: it has. Of one that is
+// damaged that is known if the store once had all of it, by its digest, and of one that is not signed if it can be read: whoever wrote it.
+func (f FoundFile) Doubted(id cke.Identity, lineage string, had func(sum string) bool) error {
+	for _, d := range f.Doubts {
+		if had(d.Sum()) {
+			continue
+		}
+		if d.Data != nil {
+			if there, err := cke.ParseEscrow(d.Data); err == nil && id.Lacks(there.Identity, lineage) == nil {
+				continue
+			}
+		}
+		return d.Err
+	}
+	return nil
+}
 
 // mostUnsigned bounds what is read of files without a signature, of which anybody can put many there: as many as are kept, and so much of them.
 const mostUnsigned = maxFile

@@ -162,7 +162,7 @@ func TestBeginRestore_RecordsWhatWasChecked(t *testing.T) {
 		if cke.CodeOf(err) != code || snapshots.reading != 2 {
 			t.Errorf("pruned: %v: %v", pruned, err)
 		}
-		if r := ledger.restoring.Restore; !pruned && (r == nil || r.Snapshot.Revision != 22 || r.Order.Revision != 22) {
+		if r := ledger.restoring.Restore; !pruned && (r == nil || r.Snapshot.Revision != 22 || r.Order.Revision != 22 || !r.Compared) {
 			t.Errorf("on record: %+v", r)
 		} else if pruned && r != nil {
 			t.Errorf("on record: %+v", r)

@@ -44,7 +44,7 @@ func (n *nemesis) attend() {
 	n.expelled(dec.Blockers)
 	n.sweep(dec.Blockers)
 	if inc != nil && (inc.State == cke.Restoring || inc.State == cke.Awaiting) && dec.Operation == nil && dec.Blockers != nil && !n.s.frozenFor(cke.FreezeOlderStore) && !n.s.asks(cke.TaskRestore) {
-		n.s.order(fromBackup)
+		n.s.order(n.fromBackup())
 	}
 	if n.moved != nil && !n.back && time.Since(n.healed) > 30*time.Minute {
 		n.moveBack()

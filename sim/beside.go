@@ -3,6 +3,7 @@ package sim
 import (
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -94,6 +95,17 @@ func (w *World) DamageBeside() {
 	})
 }
 
+// UnreadBeside names the identities beside the backups that cannot be read, as an order accepts them.
+func (w *World) UnreadBeside() (ids []string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for incarnation := range w.target.damaged {
+		ids = append(ids, cke.Beside{Incarnation: incarnation}.ID())
+	}
+	slices.Sort(ids)
+	return ids
+}
+
 // Beside is the newest identity beside the backups of an incarnation. false: there is none.
 func (w *World) Beside(incarnation string) (id cke.Identity, there bool) {
 	w.mu.Lock()
@@ -138,6 +150,7 @@ type line struct {
 type chore struct {
 	failures int
 	until    time.Time
+	awaited  bool // a deletion waits for it
 }
 
 const (
@@ -147,7 +160,8 @@ const (
 	besideEvery = time.Hour
 	// comparesFor is how long it takes to compare what lies in a target that was just opened.
 	comparesFor = time.Second
-	// rests is the pause after a target could not be opened, or a chore failed for the first time; asksEvery that after no member answered.
+	// rests is the pause after a target could not be opened, or a chore failed for the first time; asksEvery that after no member answered, or
+	// a comparison failed.
 	rests     = 30 * time.Second
 	asksEvery = 10 * time.Second
 )
@@ -217,8 +231,10 @@ func (k *keeper) attempt(c *chore, now time.Time, when told, last time.Time, do 
 		return
 	case c.until.After(now):
 	case do():
-		*c = chore{}
+		*c = chore{awaited: c.awaited}
 		return
+	case c.awaited:
+		c.until = now.Add(asksEvery)
 	default:
 		c.until = now.Add(min(rests<<min(c.failures, 10), besideEvery))
 		c.failures++
@@ -336,6 +352,37 @@ func (c *checker) writesOver(last cke.Identity) {
 	}
 }
 
+var errDamagedBeside = errors.New("the newest identity is damaged")
+
+// refusedBeside is why an order is refused by what lies beside the backups that it reads. Source: cmd/cke, compare.
+func (w *World) refusedBeside(id string, o cke.RestoreOrder) error {
+	switch {
+	case w.target.silent:
+		return errSilent
+	case w.store.down:
+		return errStoreDown
+	}
+	var all []cke.Beside
+	for incarnation := range w.target.beside {
+		b := cke.Beside{Incarnation: incarnation, Identity: w.target.newest(incarnation)}
+		if w.target.damaged[incarnation] && !slices.Contains(w.store.beside, digest(w.target.last(incarnation))) {
+			b.Unread = errDamagedBeside
+		}
+		all = append(all, b)
+	}
+	slices.SortFunc(all, func(a, b cke.Beside) int { return strings.Compare(a.Incarnation, b.Incarnation) })
+	refusal := o.RefusedBeside(w.store.identity, all)
+	if refusal == nil || refusal.Code == cke.CodeBackupDamaged && w.recordsCompared(id) {
+		return nil
+	}
+	return refusal
+}
+
+// recordsCompared reports whether a restore on record was compared.
+func (w *World) recordsCompared(id string) bool {
+	return slices.ContainsFunc(w.store.identity.Restores(), func(r cke.Restoration) bool { return r.ID == id && r.Compared })
+}
+
 // Update sets whether backups are taken. It never waits.
 func (b Backups) Update(wanted cke.BackupWanted) {
 	w := b.d.world
@@ -352,13 +399,19 @@ func (b Backups) Update(wanted cke.BackupWanted) {
 }
 
 // endsBeside judges that an incarnation is to end, for a restore or a deletion: no member of it may serve that the store lacks and the identity
-// beside the backups has. What the target did not show while it leads no daemon knows.
-func (c *checker) endsBeside(what string) {
+// beside the backups has. What the target did not show while it leads no daemon knows, unless it reads the target for the order; an operator
+// may accept that the newest identity cannot be read.
+func (c *checker) endsBeside(what string, o cke.RestoreOrder) {
 	w, id := c.world, c.world.store.identity
-	if c.formed == nil || !id.BackedUp().Incarnation.Life(c.formed.ID) || w.target.silent || !w.target.since.Before(w.daemons[len(w.daemons)-1].term.since) {
+	t, reads := &w.target, o.Target != ""
+	if c.formed == nil || !id.BackedUp().Incarnation.Life(c.formed.ID) || !reads && (t.silent || !t.since.Before(w.daemons[len(w.daemons)-1].term.since)) {
 		return
 	}
-	for _, j := range w.target.newest(c.formed.ID).BackedUp().Joins {
+	newest := t.newest(c.formed.ID)
+	if all := t.beside[c.formed.ID]; reads && len(all) > 0 && !o.Accepts(cke.Beside{Incarnation: c.formed.ID}.ID()) {
+		newest = all[len(all)-1]
+	}
+	for _, j := range newest.BackedUp().Joins {
 		if !j.StartedAt.IsZero() && !id.Has(j.ID) && w.votes(j.ID) {
 			c.violated("%s is recorded beside the member of %s, which the store lacks and the identity beside the backups has", what, j.Node.Name())
 		}

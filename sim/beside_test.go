@@ -151,7 +151,7 @@ func (n *nemesis) hide() {
 		}
 	}
 	if n.IntN(2) == 0 {
-		n.s.order(fromBackup)
+		n.s.order(n.fromBackup())
 	}
 }
 
@@ -169,13 +169,22 @@ func (n *nemesis) pursueHidden(node *sim.Node) {
 	case 4:
 		n.hidden = n.IntN(4) > 0
 	default:
-		if o := fromBackup; len(n.s.asked()) == 0 && !n.s.Store().Spec().Deleting() {
+		if o := n.fromBackup(); len(n.s.asked()) == 0 && !n.s.Store().Spec().Deleting() {
 			if n.IntN(3) == 0 {
 				o = cke.RestoreOrder{Survivor: node.Name()}
 			}
 			n.s.order(o)
 		}
 	}
+}
+
+// fromBackup is an order that accepts what cannot be read beside the backups, if nothing serves that the store does not have.
+func (n *nemesis) fromBackup() cke.RestoreOrder {
+	o := fromBackup
+	if unread := n.s.UnreadBeside(); unread != nil && !n.missed(&cke.Freeze{}) {
+		o.Accepted = unread
+	}
+	return o
 }
 
 // missed reports whether operators know of members that are not on record, that are not gone for good, and that no node shows: nobody accepts
@@ -329,6 +338,24 @@ func TestBeside_AnOlderStoreThatCannotReadTheNewest(t *testing.T) {
 			}
 		})
 	}
+}
+
+// The newest identity beside the backups, which has them, is damaged: no daemon can compare its store, and none restores before an operator has accepted
+// just that. No member on record answers, so nothing is written there either.
+func TestBeside_ADamagedIdentityIsNoLeaveToRestore(t *testing.T) {
+	unseen(t, func(s *stage, copied sim.StoreCopy) {
+		s.DamageBeside()
+		s.daemon()
+		other := fromBackup
+		other.Accepted = []string{"c3d4/identity"}
+		for _, o := range []cke.RestoreOrder{fromBackup, other} {
+			s.order(o)
+			s.pass(10 * time.Minute)
+			if inc := s.Store().Identity().Incarnation; inc.State != cke.Formed || !inc.Life(copied.Identity().Incarnation.ID) || len(s.asked()) > 0 {
+				t.Fatalf("%+v, asked %v", inc, s.asked())
+			}
+		}
+	})
 }
 
 // They are gone for good: an operator accepts that, and the identity of the copy takes the place of the one beside the backups.

@@ -282,7 +282,7 @@ func (c *checker) wasStored(before, after *cke.Incarnation) {
 		}
 	case after.State == cke.Restoring && (before == nil || before.ID != after.ID):
 		if !c.goesBack {
-			c.endsBeside("a restore")
+			c.endsBeside("a restore", after.Restore.Order)
 		}
 		c.beginsRestore(after)
 	case before != nil && before.State == cke.Restoring && before.ID != after.ID:

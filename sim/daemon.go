@@ -18,6 +18,8 @@ type Daemon struct {
 	term   *Term
 	look   *Observer
 	keeper keeper
+	// compared are the restores for which the store was compared in this term.
+	compared map[string]bool
 
 	dead, frozen bool // guarded by the world's lock
 	older        bool // of an earlier version of cke
@@ -38,7 +40,7 @@ func (w *World) NewDaemon() *Daemon {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.store.term++
-	d := &Daemon{world: w, number: int(w.store.term), listed: map[string]int{}}
+	d := &Daemon{world: w, number: int(w.store.term), listed: map[string]int{}, compared: map[string]bool{}}
 	d.ctx, d.cancel = context.WithCancelCause(context.Background())
 	d.term = &Term{d: d, number: w.store.term, since: w.now(), changed: make(chan struct{}, 1)}
 	d.look = newObserver(d)

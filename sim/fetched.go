@@ -41,7 +41,14 @@ func (s snapshots) Fetch(ctx context.Context, id string, o cke.RestoreOrder, sur
 		if err != nil {
 			return err
 		}
-		if !there || !gone && !f.ran.Equal(ran) {
+		reads := !there || !gone && !f.ran.Equal(ran)
+		if o.Survivor == "" && (reads || !s.d.compared[id] && !w.recordsCompared(id)) {
+			if err := w.refusedBeside(id, o); err != nil {
+				return err
+			}
+			s.d.compared[id] = true
+		}
+		if reads {
 			if f.values, err = w.source(o, survivor); err != nil {
 				return err
 			}

@@ -43,7 +43,7 @@ type nemesis struct {
 	hand  bool // a member was added by hand
 	// hidden: an older store is in place, and the members that it lacks are kept from cke.
 	hidden bool
-	// hid: that was so at any time; unseen: what lies beside the backups was lost or damaged. One excludes the other, since nothing else
+	// hid: that was so at any time; unseen: what lies beside the backups was lost. One excludes the other, since nothing else
 	// shows then that the store is older.
 	hid, unseen bool
 	// elect lets a daemon with the real loop lead; nil: one with a driver.
@@ -199,11 +199,11 @@ var disasters = []event{
 	{name: "the backup target falls silent or answers", weight: 1, do: func(n *nemesis, _ *sim.Node) { n.s.TargetFallsSilent(n.IntN(2) == 0) }},
 	{name: "the backup target refuses or takes writes", weight: 1, do: func(n *nemesis, _ *sim.Node) { n.s.TargetRefuses(n.IntN(2) == 0) }},
 	{name: "lose or damage what lies beside the backups", weight: 1, do: func(n *nemesis, _ *sim.Node) {
-		switch n.unseen = true; {
-		case n.hid: // nothing else shows that the store is older
+		switch {
 		case n.IntN(3) == 0:
 			n.s.DamageBeside()
-		default:
+		case !n.hid: // nothing else shows that the store is older
+			n.unseen = true
 			n.s.LoseBeside(n.IntN(2) == 0)
 		}
 	}},

@@ -169,7 +169,7 @@ func (n *nemesis) readdress(node *sim.Node, address string) {
 func (n *nemesis) restore(node *sim.Node) {
 	switch n.IntN(4) {
 	case 0:
-		o := fromBackup
+		o := n.fromBackup()
 		o.Stored = n.IntN(2) == 0
 		n.s.order(o)
 	case 1:
@@ -191,7 +191,7 @@ func (n *nemesis) anotherHost() {
 	copied := s.Copy()
 	s.BringBack(copied.With(copied.Identity().Awaiting(n.s.Now())))
 	n.newer = nil
-	n.s.order(fromBackup)
+	n.s.order(n.fromBackup())
 }
 
 // content takes back what people asked for that keeps the cluster from being as declared. What was asked for once is to

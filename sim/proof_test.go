@@ -115,6 +115,8 @@ var mutations = []mutation{
 	{name: "what lies beside the backups is compared first", blind: func(in *strategy.Input) {
 		in.Backup = besideOf(in, func(b *cke.BackupStatus) { b.Compared = true })
 	}, begin: (*nemesis).outrun, often: hides, wants: []string{leftBeside}},
+	{name: "a restore compares what it reads", wrap: func(s *stage, e op.Env) op.Env { e.Snapshots = accepting{e.Snapshots, s}; return e },
+		begin: func(n *nemesis) { n.outrun(); n.s.DamageBeside() }, often: hides, wants: []string{leftBeside}},
 	{name: "guard before each request", store: func(s *stage) { s.Store().GuardOncePerMethod() }, wants: []string{"after its term"}},
 	{name: "ports of other clusters", blind: func(in *strategy.Input) {
 		in.Seen.Nodes = slices.Clone(in.Seen.Nodes)
@@ -187,6 +189,17 @@ func startFormer(n *nemesis, _ *sim.Node) {
 
 // afterFence are the steps of a restore in which what it replaces is stopped, and none of its members is started.
 var afterFence = []string{"check-fence", "remove-replaced", "record-start", "mark-over"}
+
+// accepting are snapshots that are restored although what lies beside the backups cannot be read.
+type accepting struct {
+	cke.Snapshots
+	s *stage
+}
+
+func (a accepting) Fetch(ctx context.Context, id string, o cke.RestoreOrder, survivor *cke.Join, progress func(string)) (cke.Snapshot, error) {
+	o.Accepted = a.s.UnreadBeside()
+	return a.Snapshots.Fetch(ctx, id, o, survivor, progress)
+}
 
 // unarmed is an etcd that takes an alarm and raises none.
 type unarmed struct{ cke.Etcd }

@@ -338,7 +338,7 @@ func (t *Term) SealDelete(ctx context.Context) error {
 		if !s.spec.Deleting() {
 			return fmt.Errorf("no deletion is requested: %w", cke.ErrConflict)
 		}
-		s.world.endsBeside("a deletion")
+		s.world.endsBeside("a deletion", cke.RestoreOrder{})
 		s.spec.DeleteSealedAt = s.world.now()
 		s.version++
 		return nil

@@ -128,7 +128,7 @@ func (w *chores) readBeside(ctx context.Context) (identity []byte, err error) {
 	}
 	identity = append(identity, '\n')
 	w.l.has(fmt.Sprintf("%x", sha256.Sum256(identity)))
-	lacks, damage := e.Identity.Lacks(there.Identity, w.l.lineage), w.doubt(f, e)
+	lacks, damage := e.Identity.Lacks(there.Identity, w.l.lineage), f.Doubted(e.Identity, w.l.lineage, w.l.hadAll)
 	if damage == nil || lacks != nil {
 		w.l.lack(lacks)
 	}
@@ -140,23 +140,6 @@ func (w *chores) readBeside(ctx context.Context) (identity []byte, err error) {
 	}
 	w.read, w.readAt = d, w.l.c.Now()
 	return identity, nil
-}
-
-// doubt is why it is not known whether this store has all that newer identities name which do not count; nil: it has. Of one that is damaged that
-// is known if this store once had it, and of one that is not signed if it can be read: whoever wrote it.
-func (w *chores) doubt(f backup.FoundFile, e cke.Escrow) error {
-	for _, d := range f.Doubts {
-		if w.l.hadAll(d.Sum()) {
-			continue
-		}
-		if d.Data != nil {
-			if there, err := cke.ParseEscrow(d.Data); err == nil && e.Identity.Lacks(there.Identity, w.l.lineage) == nil {
-				continue
-			}
-		}
-		return d.Err
-	}
-	return nil
 }
 
 // has notes the digest of an identity of which this store has everything. It never loses that.

@@ -23,7 +23,9 @@ const (
 	// besideEvery is how often what lies beside the backups is compared though nothing is known to have changed: secrets
 	// may have.
 	besideEvery = time.Hour
-	// A chore that failed is tried again after choreRetry, or heavyRetry, doubled up to choreRetryMax.
+	// A chore that failed is tried again after choreRetry, or heavyRetry, doubled up to choreRetryMax. A comparison, for which a deletion waits, is
+	// tried again after compareRetry.
+	compareRetry  = 10 * time.Second
 	choreRetry    = 30 * time.Second
 	heavyRetry    = 10 * time.Minute
 	choreRetryMax = time.Hour
@@ -65,6 +67,8 @@ type chore struct {
 	heavy bool
 	// brief: it is done also while a heavy one runs, which may take hours.
 	brief bool
+	// awaited: others wait for it.
+	awaited bool
 
 	failures int
 	failedAt time.Time
@@ -74,7 +78,7 @@ func newChores(l *line, store *backup.Store, taker *take.Taker) *chores {
 	files := *store // a heavy chore gives the other one keys, and lasts
 	w := &chores{l: l, store: store, files: &files, taker: taker}
 	w.all = []*chore{
-		{name: "older", due: w.olderDue, do: w.compareBeside, brief: true},
+		{name: "older", due: w.olderDue, do: w.compareBeside, brief: true, awaited: true},
 		{name: "beside", due: w.besideDue, do: w.putBeside, brief: true},
 		{name: "compact", due: w.compactDue, do: w.compact, heavy: true},
 		{name: "prune", due: w.pruneDue, do: w.prune},
@@ -144,6 +148,9 @@ func (w *chores) attempt(ctx context.Context, c *chore) (wait time.Duration) {
 // pause is how long a chore that failed rests.
 func (c *chore) pause() time.Duration {
 	first := choreRetry
+	if c.awaited {
+		return compareRetry
+	}
 	if c.heavy {
 		first = heavyRetry
 	}

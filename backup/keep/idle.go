@@ -15,7 +15,7 @@ func (l *line) compareOnly(ctx context.Context) error {
 	}
 	store := l.storeIn(t, "", signer)
 	w := &chores{l: l, store: store, files: store}
-	w.all = []*chore{{name: "older", due: w.olderDue, do: func(ctx context.Context) error {
+	w.all = []*chore{{name: "older", due: w.olderDue, awaited: true, do: func(ctx context.Context) error {
 		l.mu.Lock()
 		known := l.target
 		l.mu.Unlock()

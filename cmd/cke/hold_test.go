@@ -40,6 +40,14 @@ func orderedIn(t *testing.T) (s *snapshots, task cke.Task, dir string) {
 		holdEvery: time.Millisecond}, task, dir
 }
 
+// recordedFor puts the restore on record that a task orders; compared: by a version that compares it before.
+func recordedFor(t *testing.T, s *snapshots, task cke.Task, compared bool) {
+	t.Helper()
+	id, err := s.store.Identity(t.Context(), "prod")
+	mustIn(t)(err)
+	mustIn(t)(s.term.BeginRestore(t.Context(), cke.NewRestoration(prod, id, cke.Restoration{ID: task.ID, Order: *task.Restore, Compared: compared}, time.Now())))
+}
+
 // Between its reads a restore holds its backups: another host may have to read them again.
 func TestRestore_HoldsItsBackupsUntilItIsOver(t *testing.T) {
 	s, task, dir := orderedIn(t)
@@ -77,6 +85,7 @@ func TestRestore_HoldsItsBackupsAgainAfterTheDaemonWasStartedAgain(t *testing.T)
 	if n := heldIn(t, dir); n != 1 {
 		t.Errorf("%d locks, want that of the hold", n)
 	}
+	recordedFor(t, s, task, true)
 	mustIn(t)(os.RemoveAll(dir))
 	mustIn(t)(os.WriteFile(dir, nil, 0o600))
 	notes := 0
@@ -92,6 +101,7 @@ func TestRestore_WaitsBrieflyToHoldItsBackupsAgain(t *testing.T) {
 	if _, err := s.Fetch(t.Context(), task.ID, *task.Restore, nil, func(string) {}); err != nil {
 		t.Fatal(err)
 	}
+	recordedFor(t, s, task, true)
 	mustIn(t)(os.WriteFile(filepath.Join(dir, ".locks", "prod", "deleting-AAAA-0000000001"), []byte("{}"), 0o600))
 	again := &snapshots{store: s.store, term: s.term, cluster: s.cluster, dir: s.dir, scratch: s.scratch, holdEvery: s.holdEvery}
 	var notes []string
@@ -110,7 +120,8 @@ func TestRestore_APanicWhileItsBackupsAreHeldEndsNothing(t *testing.T) {
 	if _, err := s.Fetch(t.Context(), task.ID, *task.Restore, nil, func(string) {}); err != nil {
 		t.Fatal(err)
 	}
-	again := &snapshots{term: s.term, cluster: s.cluster, dir: s.dir, scratch: s.scratch, log: slog.New(slog.NewTextHandler(t.Output(), nil))} // without a store
+	again := &snapshots{term: s.term, cluster: s.cluster, dir: s.dir, scratch: s.scratch, log: slog.New(slog.NewTextHandler(t.Output(), nil)), // without a store
+		compared: map[string]bool{task.ID: true}}
 	var notes []string
 	if _, err := again.Fetch(t.Context(), task.ID, *task.Restore, nil, func(n string) { notes = append(notes, n) }); err != nil || len(notes) != 1 || !strings.Contains(notes[0], "fault in cke") {
 		t.Errorf("%v, %q", err, notes)

@@ -52,9 +52,9 @@ type snapshots struct {
 	// holdEvery is how often it is checked whether a restore that holds its backups is over; zero: a quarter of a lock's life.
 	holdEvery time.Duration
 	log       *slog.Logger
-	// held are the restores whose backups are held.
-	held map[string]bool
-	mu   sync.Mutex // guards held
+	// held are the restores whose backups are held; compared are those for which the store was compared in this term.
+	held, compared map[string]bool
+	mu             sync.Mutex // guards held and compared
 }
 
 var _ cke.Snapshots = (*snapshots)(nil)
@@ -70,6 +70,9 @@ func (s *snapshots) Fetch(ctx context.Context, id string, o cke.RestoreOrder, su
 		return cke.Snapshot{}, err
 	}
 	if known, err := s.known(id); err == nil && (gone || known.Ran.Equal(ran)) {
+		if err := s.compareFetched(ctx, id, o, progress); err != nil {
+			return cke.Snapshot{}, err
+		}
 		s.holdAgain(ctx, id, o, progress)
 		return known.Snapshot, nil
 	}
@@ -225,6 +228,9 @@ func (s *snapshots) extract(ctx context.Context, id string, o cke.RestoreOrder, 
 	from, t, err := s.open(ctx, id, o)
 	if err != nil {
 		return cke.Snapshot{}, err
+	}
+	if err := s.compare(ctx, id, o, from, progress); err != nil {
+		return cke.Snapshot{}, errors.Join(err, t.Close())
 	}
 	progress("reading and checking " + o.Describe())
 	release, _, err := s.hold(ctx, id, from, t) // each reading notes what cannot be kept from it

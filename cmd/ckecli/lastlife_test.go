@@ -164,13 +164,33 @@ func TestRestore_UsesAnOlderIdentityOnlyWhereTheOperatorSaysSo(t *testing.T) {
 	h.damageNewest(t, "a1b2/identity")
 	for _, args := range [][]string{h.args, append(h.args, "--file", h.write("prod.yml", clusterFile))} {
 		_, stderr := h.run(exitDamaged, args...)
-		contains(t, stderr, "error[CKE401]", "may not name all members", "a1b2/identity/", "cp1 (10.0.0.11)", "--lineage a1b2")
+		contains(t, stderr, "error[CKE401]", "may not name all members", "a1b2/identity/", "cp1 (10.0.0.11)", "--accept a1b2/identity")
 		if strings.Contains(stderr, "no revision can be restored") {
 			t.Errorf("the backups are not damaged: %s", stderr)
 		}
-		stdout, _ := h.run(exitDone, append(args, "--lineage", "a1b2")...)
-		contains(t, stdout, "an older identity is used", "members that were added later are not known")
+		h.run(exitDamaged, append(args, "--lineage", "a1b2")...) // that names a state
+		stdout, _ := h.run(exitDone, append(args, "--accept", "a1b2/identity")...)
+		contains(t, stdout, "which is accepted", "members that were added later are not known")
 	}
+}
+
+// The identity of a later incarnation is damaged: that there is one, and who serves in it, is not known to be harmless.
+func TestRestore_ADamagedIdentityOfALaterIncarnationIsNoNote(t *testing.T) {
+	h := newLostHost(t)
+	h.put(t, h.signer, "a1b2", clusterFile, identityOf(t, "a1b2", clusterFile, "9999"))
+	later := elsewhere("10.0.9.1", "x")
+	h.put(t, h.signer, "c3d4", later, identityOf(t, "c3d4", later, "a1b2", "9999"))
+	h.put(t, h.signer, "9999", clusterFile, identityOf(t, "9999", clusterFile))
+	h.damageNewest(t, "9999/identity") // known to be an earlier one
+	_, stderr := h.run(exitRefused, h.args...)
+	contains(t, stderr, "error[CKE419]")
+	h.damageNewest(t, "c3d4/identity")
+	for _, args := range [][]string{h.args, append(h.args, "--lineage", "a1b2"), append(h.args, "--accept", "a1b2/identity")} {
+		_, stderr = h.run(exitDamaged, args...)
+		contains(t, stderr, "error[CKE401]", "c3d4/identity/", "cp1 (10.0.0.11)", "--accept c3d4/identity")
+	}
+	stdout, _ := h.run(exitDone, append(h.args, "--accept", "c3d4/identity")...)
+	contains(t, stdout, "of incarnation c3d4 cannot be read, which is accepted")
 }
 
 // Nothing lies beside the backups, or not the identity: the plan says that members may be unknown.

@@ -32,6 +32,7 @@ type restoreOptions struct {
 	orderOptions
 	cancel     bool
 	ignoreHash bool
+	accept     []string
 }
 
 // orderOptions are those of every order to restore.
@@ -86,6 +87,8 @@ empty, even if the restore fails.`,
 	o.backups.addCredentials(cmd)
 	o.backups.addKeys(cmd)
 	o.point.addFlags(cmd)
+	f.StringArrayVar(&o.accept, "accept", nil, "accept what `ID` names in a refusal because of the identities beside the backups: no such member serves; may be repeated")
+	must(cmd.RegisterFlagCompletionFunc("accept", cobra.NoFileCompletions))
 	addIgnoreHash(cmd, &o.ignoreHash)
 	o.addFlags(a, cmd)
 	return cmd
@@ -107,7 +110,7 @@ func runRestore(cmd *cobra.Command, a *app, o restoreOptions) error {
 	if o.cancel {
 		return runCancelRestore(ctx, a, s)
 	}
-	r := restoring{app: a, store: s, options: o.orderOptions}
+	r := restoring{app: a, store: s, options: o.orderOptions, order: cke.RestoreOrder{Accepted: o.accept}}
 	if err := r.choose(ctx, o); err != nil {
 		return err
 	}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"crypto/x509"
 	"encoding/pem"
@@ -45,11 +44,11 @@ func (r *restoring) declareFile(ctx context.Context, o restoreOptions) error {
 		return nil
 	case err != nil:
 		return err
-	case there.missing != nil:
+	case there.Missing != nil:
 		r.plan.Notes = append(r.plan.Notes, "no identity lies beside the backups, so the nodes of "+fileName(o.file)+" are taken for those of the former members: if others had members, they may still serve")
 		return nil
 	}
-	if err := r.adopt(there.escrow, o); err != nil {
+	if err := r.adopt(there.Escrow, o); err != nil {
 		return err
 	}
 	return r.vouched(o)
@@ -60,7 +59,7 @@ func (r *restoring) declareEscrow(ctx context.Context, o restoreOptions) error {
 	r.from(o.backups)
 	there, err := r.readEscrow(ctx, o)
 	if err == nil {
-		err = there.missing
+		err = there.Missing
 	}
 	if err != nil {
 		return err
@@ -70,9 +69,9 @@ func (r *restoring) declareEscrow(ctx context.Context, o restoreOptions) error {
 		return err
 	}
 	r.cluster, r.spec = c.Name, c.WithDefaults()
-	r.order.Source = there.escrow.Cluster
+	r.order.Source = there.Escrow.Cluster
 	r.asked.Declare = &storage.Declared{Cluster: c, Source: there.spec}
-	if err := r.adopt(there.escrow, o); err != nil {
+	if err := r.adopt(there.Escrow, o); err != nil {
 		return err
 	}
 	return r.vouched(o)
@@ -80,12 +79,8 @@ func (r *restoring) declareEscrow(ctx context.Context, o restoreOptions) error {
 
 // beside is what lies beside the backups of one life.
 type beside struct {
-	lineage string
-	escrow  cke.Escrow
-	trusted bool  // the identity is signed by a key that is trusted
-	newer   error // damage of a newer identity, which may name other members
-	missing error // there is no identity
-	spec    []byte
+	backup.Beside
+	spec []byte
 }
 
 // readEscrow reads what lies beside the backups of the cluster's last life, also where the state of an earlier one was chosen: its members
@@ -114,54 +109,41 @@ func (r *restoring) readEscrow(ctx context.Context, o restoreOptions) (there bes
 		}
 		lineage, r.plan.Notes = l.Name, append(r.plan.Notes, notes...)
 	}
-	there, err = readBeside(ctx, s, lineage)
+	if there.Beside, err = s.Beside(ctx, lineage); err != nil {
+		return there, fail(err)
+	}
+	last, unread, notes, err := s.LastLife(ctx, there.Beside)
 	if err != nil {
 		return there, fail(err)
 	}
-	there, notes, err := lastLife(ctx, s, there)
-	if err != nil {
-		return there, fail(err)
+	there.Beside, r.plan.Notes = last, append(r.plan.Notes, notes...)
+	switch {
+	case there.Missing != nil:
+		there.Missing = fail(there.Missing)
+	case there.Unread != nil && there.Escrow.Format == 0: // nothing can be read in its place
+		return there, fail(there.Unread)
+	case there.Incarnation != lineage && o.point.lineage != "":
+		r.plan.Notes = append(r.plan.Notes, fmt.Sprintf("cluster file, members and authorities are those of the last incarnation, %s", there.Incarnation))
 	}
-	r.plan.Notes = append(r.plan.Notes, notes...)
-	if there.missing != nil {
-		there.missing = fail(there.missing)
+	if refusal := r.order.RefusedUnread(there.Identity, unread); refusal != nil {
+		return there, refusal
+	}
+	r.plan.Notes = append(r.plan.Notes, r.order.AcceptedUnread(there.Identity, unread)...)
+	if there.Missing != nil {
 		return there, nil
 	}
-	if there.lineage != lineage && o.point.lineage != "" {
-		r.plan.Notes = append(r.plan.Notes, fmt.Sprintf("cluster file, members and authorities are those of the last incarnation, %s", there.lineage))
-	}
-	if there.newer != nil {
-		if err := r.olderIdentity(there, lineage, o.point.lineage != ""); err != nil {
-			return there, err
-		}
-	}
-	r.signed = there.trusted
+	r.signed = there.Trusted
 	if o.file == "" {
-		spec, err := s.TrustedFile(ctx, there.lineage, backup.FileSpec)
+		spec, err := s.TrustedFile(ctx, there.Incarnation, backup.FileSpec)
 		if err != nil {
 			return there, noSpec(fail(err))
 		}
 		if spec.Newer != nil {
 			r.plan.Notes = append(r.plan.Notes, fmt.Sprintf("an older cluster file is used, because the newest one beside the backups is damaged: %v", spec.Newer))
 		}
-		there.spec, r.signed = spec.Data, there.trusted && spec.Trusted
+		there.spec, r.signed = spec.Data, there.Trusted && spec.Trusted
 	}
 	return there, nil
-}
-
-// olderIdentity refuses an identity that is not the newest, unless the operator has named what is to be restored.
-func (r *restoring) olderIdentity(there beside, lineage string, named bool) error {
-	var nodes []string
-	for _, j := range there.escrow.Identity.MayRun() {
-		nodes = append(nodes, fmt.Sprintf("%s (%s)", j.Node.Name(), j.Node.Address))
-	}
-	known := "the members that are known are those on " + cmp.Or(strings.Join(nodes, ", "), "no node") + "; members that were added later are not known, and may still serve"
-	if named {
-		r.plan.Notes = append(r.plan.Notes, fmt.Sprintf("an older identity is used, because the newest one beside the backups is damaged: %v; %s", there.newer, known))
-		return nil
-	}
-	return &cke.Error{Code: cke.CodeBackupDamaged, What: "the newest identity beside the backups of " + r.order.Source + " is damaged, and an older one may not name all members", Unchanged: true,
-		Facts: []string{there.newer.Error(), known}, Try: "the same command with --lineage " + lineage + ", once no other member serves"}
 }
 
 // noSpec adds the way out where the cluster file cannot be read, and the identity can.
@@ -174,75 +156,6 @@ func noSpec(err error) error {
 		coded.Try = "the same command with --file FILE, which declares the nodes"
 	}
 	return err
-}
-
-// readBeside reads the identity of one life. That there is none is no error.
-func readBeside(ctx context.Context, s *backup.Store, lineage string) (b beside, err error) {
-	b.lineage = lineage
-	f, err := s.TrustedFile(ctx, lineage, backup.FileIdentity)
-	if errors.Is(err, backup.ErrNotFound) {
-		b.missing = err
-		return b, nil
-	}
-	b.trusted, b.newer = f.Trusted, f.Newer
-	if err == nil {
-		b.escrow, err = cke.ParseEscrow(f.Data)
-	}
-	return b, err
-}
-
-// lastLife follows what lies beside the backups of one life to the last one that took its place, as far as signatures are as good. What
-// cannot be read elsewhere is noted, unless it is known to be of an earlier one.
-func lastLife(ctx context.Context, s *backup.Store, b beside) (last beside, notes []string, err error) {
-	lineages, err := s.Lineages(ctx)
-	if err != nil {
-		return b, nil, err
-	}
-	var all []beside
-	unread := map[string]string{}
-	for _, l := range lineages {
-		if l.Name == b.lineage {
-			continue
-		}
-		next, err := readBeside(ctx, s, l.Name)
-		var unknown *cke.Error
-		switch {
-		case next.missing != nil:
-			unread[l.Name] = fmt.Sprintf("no identity lies beside the backups of incarnation %s", l.Name)
-		case backup.IsDamage(err), errors.As(err, &unknown) && (next.trusted || !b.trusted):
-			unread[l.Name] = fmt.Sprintf("the identity beside the backups of incarnation %s cannot be read (%v)", l.Name, err)
-		case unknown != nil, err == nil && !next.trusted && b.trusted: // anybody can have written it
-		case err != nil:
-			return b, nil, err
-		default:
-			all = append(all, next)
-		}
-	}
-	for range all {
-		i := slices.IndexFunc(all, func(n beside) bool { return n.trusted && n.follows(b) })
-		if i < 0 && !b.trusted {
-			i = slices.IndexFunc(all, func(n beside) bool { return n.follows(b) })
-		}
-		if i < 0 {
-			break
-		}
-		b = all[i]
-	}
-	for _, name := range slices.Sorted(maps.Keys(unread)) {
-		if !b.escrow.Identity.Incarnation.WasReplaced(name) {
-			notes = append(notes, unread[name]+"; if that incarnation is a later one, its members are not known")
-		}
-	}
-	return b, notes, nil
-}
-
-// follows reports whether n is of a later life than b, or of the one whose restore b shows under way.
-func (n beside) follows(b beside) bool {
-	life := b.lineage // nothing may lie beside its backups
-	if inc := b.escrow.Identity.Incarnation; inc != nil {
-		life = inc.ID
-	}
-	return n.escrow.Identity.Incarnation.WasReplaced(life) || n.lineage == life && b.lineage != life
 }
 
 // vouched refuses a cluster file and an identity that no trusted key signed, unless the user has checked what would run.

@@ -81,6 +81,9 @@ func (r *restoring) look(ctx context.Context, o backupOptions, at backup.At) err
 	if r.asked.Declare != nil && r.order.Source == r.cluster {
 		b.past = backup.OfDeclared(r.asked.Declare.Identity, r.app.now())
 	}
+	if err := r.compare(ctx, b.of(r.order.Source), note); err != nil {
+		return err
+	}
 	found, err := b.of(r.order.Source).FindFor(ctx, at, backup.ExtractOptions{IgnoreHash: r.order.IgnoreHash})
 	switch {
 	case err == nil:
@@ -104,6 +107,27 @@ func (r *restoring) look(ctx context.Context, o backupOptions, at backup.At) err
 	if at.Time.IsZero() {
 		p.Time = found.Received
 	}
+	return nil
+}
+
+// compare refuses what the leader would refuse by the identities beside the backups. Without the key file only the leader knows which of them to
+// trust. A cluster that is declared has its identity from there.
+func (r *restoring) compare(ctx context.Context, s *backup.Store, note func(error) error) error {
+	if r.asked.Declare != nil || r.order.Source != r.cluster || len(s.Trusted) == 0 {
+		return nil
+	}
+	status, err := r.store.Status(ctx, r.cluster)
+	if err != nil {
+		return err
+	}
+	refusal, notes, err := s.CompareBeside(ctx, r.order, status.Beside(r.order.Target), func(ctx context.Context) (cke.Identity, error) { return r.store.Identity(ctx, r.cluster) })
+	switch {
+	case err != nil:
+		return note(err)
+	case refusal != nil:
+		return refused(refusal)
+	}
+	r.plan.Notes = append(r.plan.Notes, notes...)
 	return nil
 }
 

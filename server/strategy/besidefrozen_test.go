@@ -93,37 +93,6 @@ func TestDecide_WaitsForTheComparisonWhereMembersDoNotAnswer(t *testing.T) {
 	}
 }
 
-// The target could not be read when a restore was requested, and could when the restore fetched its data: what lies beside the backups is
-// compared before any member is started. A recovery fetched nothing from there.
-func TestDecide_ARestoreIsComparedBeforeItsMembersStart(t *testing.T) {
-	silent := &cke.BackupStatus{Target: "file:///b", Lineage: "life1", Problem: &cke.BackupTrouble{Code: cke.CodeTarget, Message: "the target does not answer"}}
-	for name, c := range map[string]struct {
-		order   cke.RestoreOrder
-		begun   time.Duration // since then
-		started bool
-		waits   bool
-	}{
-		"it has just started":          {cke.RestoreOrder{Target: "file:///b"}, 0, false, true},
-		"it has waited long enough":    {cke.RestoreOrder{Target: "file:///b"}, 2 * time.Minute, false, false},
-		"from another target":          {cke.RestoreOrder{Target: "file:///c"}, 0, false, false},
-		"a recovery":                   {cke.RestoreOrder{Survivor: "n1"}, 0, false, false},
-		"its members may have started": {cke.RestoreOrder{Target: "file:///b"}, 0, true, false},
-	} {
-		s := formed(3).running()
-		s.Spec.Backup.Target, s.Backup = "file:///b", silent
-		s.begunAt(noon.Add(-c.begun), c.order)
-		s.Requests.Tasks = nil
-		for i := range s.Identity.Joins {
-			if c.started {
-				s.Identity.Joins[i].StartedAt = noon
-			}
-		}
-		if d := strategy.Decide(s.Input); strings.Contains(d.Reason, "until what lies beside the backups was compared") != c.waits || c.waits && d.Operation != nil {
-			t.Errorf("%s: %T %s", name, d.Operation, d.Reason)
-		}
-	}
-}
-
 // A new management host has the identity of before the cluster shrank from five members to three: an older store put it beside the
 // backups, since only endings lacked in it. n2 and n3 are cut off and serve; n1 is down; n4 and n5 have marks that their
 // memberships ended.

@@ -3,7 +3,6 @@ package strategy
 import (
 	"fmt"
 	"slices"
-	"time"
 
 	"cke"
 	"cke/op"
@@ -104,9 +103,6 @@ func restoring(in *Input) verdict {
 	}
 	if blockers != nil {
 		return wait("the restore waits: "+list(blockers), blockers...)
-	}
-	if in.fetchedUncompared() {
-		return decides(Decision{Reason: "the restore waits until what lies beside the backups was compared with the store", Again: time.Second})
 	}
 	return act(op.Restore{Incarnation: inc.ID, Founders: founders, Fence: fence, Started: started}, "the cluster continues from "+inc.Restore.Order.Describe())
 }

@@ -92,7 +92,9 @@ func (in *Input) lacks() []cke.Lacking {
 	}
 	lacks := in.Identity.StillLacking(in.Backup)
 	if inc := in.Identity.Incarnation; inc != nil && inc.State == cke.Restoring {
-		lacks = slices.DeleteFunc(lacks, func(l cke.Lacking) bool { return l.Ended })
+		lacks = slices.DeleteFunc(lacks, func(l cke.Lacking) bool {
+			return l.Ended || inc.Restore != nil && inc.Restore.Order.Accepts(l.ID)
+		})
 	}
 	var ids []string
 	for _, l := range lacks {
@@ -110,30 +112,16 @@ func (in *Input) knowsLacks() bool {
 }
 
 // awaitsComparison reports whether what lacks has to become known first, for a while after a request and after the daemon began to lead.
-// It is not awaited of a target that cannot be read.
+// It is not awaited of a target that cannot be read. A restore also compares what it reads, wherever that is.
 func (in *Input) awaitsComparison(asked time.Time) bool {
-	b := in.Backup
-	return !(b != nil && b.Problem != nil && !b.Known) && in.lacksUnknown(asked, fencePatience)
-}
-
-// lacksUnknown reports whether what lacks is not known, for a while after something and after the daemon began to lead.
-func (in *Input) lacksUnknown(after time.Time, patience time.Duration) bool {
-	inc := in.Identity.BackedUp().Incarnation
-	if in.knowsLacks() || in.Sealed || inc == nil || inc.State != cke.Formed {
+	inc, b := in.Identity.BackedUp().Incarnation, in.Backup
+	if b != nil && b.Problem != nil && !b.Known || in.knowsLacks() || in.Sealed || inc == nil || inc.State != cke.Formed {
 		return false
 	}
-	since := in.Seen.ObservedAt.Sub(after) // by the clock of the host that noted it, which may be another one
+	since := in.Seen.ObservedAt.Sub(asked) // by the clock of the host that noted it, which may be another one
 	leads := in.Seen.ObservedAt.Sub(in.LeadsSince)
-	soon := func(d time.Duration) bool { return !wasSetBack(d) && d < patience }
+	soon := func(d time.Duration) bool { return !wasSetBack(d) && d < fencePatience }
 	return soon(since) || soon(leads)
-}
-
-// fetchedUncompared reports whether a restore that is prepared fetched its data from the cluster's target, which could not be read when it was
-// requested: within that time the work on backups tries it again, and compares.
-func (in *Input) fetchedUncompared() bool {
-	inc := in.Identity.Incarnation
-	o := inc.Restore.Order
-	return !in.Identity.Started() && o.Survivor == "" && o.Target == in.Spec.Backup.Target && in.lacksUnknown(inc.CreatedAt, 2*fencePatience)
 }
 
 // endedByMarks are the memberships on record that ended according to marks. A sealed deletion ends all of them.
