@@ -14,10 +14,7 @@ func (s *snapshots) compare(ctx context.Context, id string, o cke.RestoreOrder, 
 	if o.Source != s.cluster {
 		return nil
 	}
-	status, err := s.store.Status(ctx, s.cluster)
-	if err != nil {
-		return err
-	}
+	status, _ := s.store.Status(ctx, s.cluster) // where it cannot be read, no digest is known
 	refusal, notes, err := from.CompareBeside(ctx, o, status.Beside(o.Target), func(ctx context.Context) (cke.Identity, error) { return s.store.Identity(ctx, s.cluster) })
 	if err != nil {
 		return cannotExtract(ctx, o, err)

@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -126,6 +128,20 @@ func TestRestore_WhatCannotBeComparedIsAccepted(t *testing.T) {
 		b.put(b.signer, b.life, cke.EscrowFormat, b.stored("127.0.0.105"))
 		b.refused(what+", accepted, and it can be read by now", cke.CodeOlderStore, []string{"the member of 127.0.0.105"}, unread)
 	}
+}
+
+// The identity that is damaged is one that this store has had all of, as the status has on record: it says nothing that the store does not have.
+func TestRestore_KnowsADamagedIdentityByItsDigest(t *testing.T) {
+	b := newBeside(t)
+	b.put(b.signer, b.life, cke.EscrowFormat, b.stored())
+	all, err := filepath.Glob(filepath.Join(b.dir, "prod", b.life, "identity", "*"))
+	mustIn(t)(err)
+	data, err := os.ReadFile(all[len(all)-1])
+	mustIn(t)(err)
+	b.damage(b.life)
+	b.refused("unknown", cke.CodeBackupDamaged, nil)
+	mustIn(t)(b.term.PutStatus(t.Context(), cke.Status{Cluster: "prod", Targets: []cke.BackupTarget{{URL: b.task.Restore.Target, Beside: []string{fmt.Sprintf("%x", sha256.Sum256(data))}}}}))
+	b.refused("known", "", nil)
 }
 
 // The target has the identity of an incarnation that a restore made, of which the store, which was brought back, has no record. Those that it

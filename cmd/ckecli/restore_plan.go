@@ -116,10 +116,7 @@ func (r *restoring) compare(ctx context.Context, s *backup.Store, note func(erro
 	if r.asked.Declare != nil || r.order.Source != r.cluster || len(s.Trusted) == 0 {
 		return nil
 	}
-	status, err := r.store.Status(ctx, r.cluster)
-	if err != nil {
-		return err
-	}
+	status, _ := r.store.Status(ctx, r.cluster) // where it cannot be read, no digest is known
 	refusal, notes, err := s.CompareBeside(ctx, r.order, status.Beside(r.order.Target), func(ctx context.Context) (cke.Identity, error) { return r.store.Identity(ctx, r.cluster) })
 	switch {
 	case err != nil:
