@@ -39,7 +39,8 @@ type Doubt struct {
 func (d Doubt) Sum() string { return sumOf(d.Object) }
 
 // Doubted is why it is not known whether an identity has all that newer ones of an incarnation name which do not count; nil: it has. Of one that is
-// damaged that is known if the store once had all of it, by its digest, and of one that is not signed if it can be read: whoever wrote it.
+// damaged that is known if the store once had all of it, by its digest, and of one that is not signed
+// if it can be read.
 func (f FoundFile) Doubted(id cke.Identity, lineage string, had func(sum string) bool) error {
 	for _, d := range f.Doubts {
 		if had(d.Sum()) {

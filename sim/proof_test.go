@@ -111,10 +111,10 @@ var mutations = []mutation{
 			known := *f
 			known.Lacks, in.Identity.Freeze = nil, &known
 		}
-	}, begin: (*nemesis).outrun, often: hides, wants: []string{leftBeside}},
+	}, wrap: func(s *stage, e op.Env) op.Env { e.Snapshots = accepting{e.Snapshots, s}; return e }, begin: (*nemesis).outrun, often: hides, wants: []string{leftBeside}},
 	{name: "what lies beside the backups is compared first", blind: func(in *strategy.Input) {
 		in.Backup = besideOf(in, func(b *cke.BackupStatus) { b.Compared = true })
-	}, begin: (*nemesis).outrun, often: hides, wants: []string{leftBeside}},
+	}, wrap: func(s *stage, e op.Env) op.Env { e.Snapshots = accepting{e.Snapshots, s}; return e }, begin: (*nemesis).outrun, often: hides, wants: []string{leftBeside}},
 	{name: "a restore compares what it reads", wrap: func(s *stage, e op.Env) op.Env { e.Snapshots = accepting{e.Snapshots, s}; return e },
 		begin: func(n *nemesis) { n.outrun(); n.s.DamageBeside() }, often: hides, wants: []string{leftBeside}},
 	{name: "guard before each request", store: func(s *stage) { s.Store().GuardOncePerMethod() }, wants: []string{"after its term"}},
@@ -190,7 +190,7 @@ func startFormer(n *nemesis, _ *sim.Node) {
 // afterFence are the steps of a restore in which what it replaces is stopped, and none of its members is started.
 var afterFence = []string{"check-fence", "remove-replaced", "record-start", "mark-over"}
 
-// accepting are snapshots that are restored although what lies beside the backups cannot be read.
+// accepting are snapshots that are restored whatever lies beside the backups.
 type accepting struct {
 	cke.Snapshots
 	s *stage
@@ -198,6 +198,13 @@ type accepting struct {
 
 func (a accepting) Fetch(ctx context.Context, id string, o cke.RestoreOrder, survivor *cke.Join, progress func(string)) (cke.Snapshot, error) {
 	o.Accepted = a.s.UnreadBeside()
+	if store := a.s.Store().Identity(); store.Incarnation != nil {
+		life := store.BackedUp().Incarnation.ID
+		there, _ := a.s.Beside(life)
+		for _, l := range store.LacksBeside(cke.Beside{Incarnation: life, Identity: there}) {
+			o.Accepted = append(o.Accepted, l.ID)
+		}
+	}
 	return a.Snapshots.Fetch(ctx, id, o, survivor, progress)
 }
 
