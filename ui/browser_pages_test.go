@@ -284,6 +284,14 @@ func TestBrowser_AgesAreHonest(t *testing.T) {
 		t.Error("a status of 7 minutes ago is not shown as old")
 	}
 	b.until(5*time.Second, `document.querySelector("#live").textContent === "Connected"`)
+	b.open("http://" + h.address + "/clusters/silent")
+	if got := eval[string](b, `[...document.querySelectorAll(".curves li")].map(e => [...e.querySelectorAll("p:not(.range)")].map(p => p.innerText).join(" ") + Math.round(e.querySelector(".end").getBBox().x)).join("\n")`); strings.Count(got, ", until 7m ago995") != 5 || strings.Count(got, "- ") != 5 {
+		t.Errorf("curves of a cluster whose leader daemon is silent:\n%s", got)
+	}
+	b.open("http://" + h.address + "/?q=stale")
+	if got := eval[string](b, `document.querySelector("tr[data-seen=stale]").innerText`); !strings.Contains(got, "was 3/3") || !strings.Contains(got, "no daemon leads stale now") || strings.Contains(got, "boot-1") {
+		t.Errorf("a cluster whose status is old, in the list:\n%s", got)
+	}
 	b.open("http://" + h.address + "/clusters/healthy")
 	w.mu.Lock()
 	w.end = time.Now()
