@@ -55,8 +55,11 @@ func (f facts) Curves() []curve {
 	if f.S.Tolerance <= 0 && !f.row().healthy() {
 		all[0].Class = "warn"
 	}
-	if all[0].Until.IsZero() && f.Health() == cke.HealthUnknown {
-		all[0].Now = "unknown"
+	if all[0].Until.IsZero() { // a sample has the least of half a minute
+		all[0].Now = count(float64(f.S.Tolerance))
+		if f.Health() == cke.HealthUnknown {
+			all[0].Now = "unknown"
+		}
 	}
 	return all
 }

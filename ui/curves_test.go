@@ -92,6 +92,11 @@ func TestPage_CurvesEndWhereTheDataEnds(t *testing.T) {
 		t.Error("a cluster that cannot be seen has a tolerance")
 	}
 	c := config(w)
+	c.Curves = func(_ string, now time.Time) []cke.Sample { return []cke.Sample{{At: now, Tolerance: -1, DBSize: 1}} } // a moment ago
+	_, body = get(t, ui.New(t.Context(), c), "/clusters/healthy")
+	if !strings.Contains(body, `<p class="big">1</p><p class="soft">more members can be lost</p>`) {
+		t.Error("the curve of the tolerance and the headline differ")
+	}
 	c.Curves = func(string, time.Time) []cke.Sample { return nil }
 	for name, want := range map[string]string{"healthy": "keeps curves in memory: open the page of boot-1.", "silent": "keeps curves in memory, and it reports nothing now."} {
 		_, body = get(t, ui.New(t.Context(), c), "/clusters/"+name)
