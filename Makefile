@@ -21,7 +21,7 @@ NOVET := -vet=off
 # Tests that wait are marked as parallel: more of them than there are cores run at once.
 PARALLEL := -parallel 4
 
-.PHONY: all help build demo gameday demo-down quick test check unit backups inventory alerts alerts-live page nodes stories matrix month nodes-race bench packages packages-test clean gotest
+.PHONY: all help build demo gameday demo-down quick test check unit backups inventory alerts alerts-live page page-live nodes stories matrix month nodes-race bench packages packages-test clean gotest
 
 all: build
 
@@ -103,8 +103,14 @@ alerts-live: ## alerts of a cluster on real nodes, raised by a real Prometheus
 # Not in `make test`: it needs Chromium. Pictures of every page are left in .cache/page; PAGE=-update writes those of docs/images.
 page: gotest ## tests of the status page, in Chromium
 	@ui/need.sh
-	$(GO) vet -tags browser ./ui
+	$(GO) vet -tags browser ./ui ./internal/chromium
 	$(RUN) -tags browser $(NOVET) -timeout 20m -count=1 ./ui -run '^TestBrowser_' $(PAGE)
+
+# Not in `make test`: it needs Docker nodes and Chromium.
+page-live: ## the status page of a cluster on real nodes, in Chromium
+	@ui/need.sh
+	$(GO) vet -tags browser ./mtest
+	CKE_NEED_PROGRAMS=1 $(GO) test -tags browser $(NOVET) -timeout 40m -count=1 -v ./mtest -run TestLabPage_
 
 # The stories of mtest run last and alone: what they wait for has limits, and they fill the machine by themselves.
 # Tests on real nodes: containers with their own sshd and Docker engine.

@@ -7,7 +7,7 @@ type Sample struct {
 	At time.Time
 	// Tolerance is as in Status.
 	Tolerance int
-	DBSize    int64 // bytes, of the largest database
+	DBSize    int64 // bytes, of the largest database; 0: no member answered, and Lag and Entries are unknown
 	Lag       int64 // entries, of the slowest member
 	// Took is how long the observation took.
 	Took time.Duration

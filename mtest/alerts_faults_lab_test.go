@@ -7,9 +7,11 @@ import (
 	"strings"
 	"time"
 
+	"filippo.io/age"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"cke"
+	"cke/backup"
 	"cke/monitoring"
 	"cke/mtest/lab"
 	"cke/mtest/rig"
@@ -58,6 +60,17 @@ func (a *alerted) noNodeCanBeSeen() {
 		a.fires("CkeNodeUnreachable", "node", n.Name)
 		a.must(a.Lab.Heal(a.ctx, n.Name))
 	}
+	a.resolves()
+}
+
+// aClockIsOff: the nodes share one clock, so only what an engine says of it is changed, which is what a daemon reads.
+func (a *alerted) aClockIsOff() {
+	n := a.nodes[2]
+	a.must(a.Lab.SetClock(a.ctx, n.Name, 2*time.Hour))
+	a.fires("CkeClockOff", "cluster", "prod")
+	p := a.awaitProblem(n.Name, cke.CodeClock)
+	a.Logf("%s: %s", p.Node, p.Message)
+	a.must(a.Lab.SetClock(a.ctx, n.Name, 0))
 	a.resolves()
 }
 
@@ -198,6 +211,31 @@ func (a *alerted) aDrillFails() {
 	})
 	a.fires("CkeDrillFailed")
 	a.restart(func() {}) // it repeats a drill that failed at once, from a full that the one before it took
+	a.resolves()
+}
+
+// aDrillIsOverdue: only a key that this host does not have opens the backups. Where it is, a drill succeeded two days ago.
+func (a *alerted) aDrillIsOverdue() {
+	elsewhere, err := age.GenerateX25519Identity()
+	a.must(err)
+	c := a.file(3)
+	c.Backup.Encryption.Recipients = []string{elsewhere.Recipient().String()}
+	a.becomes(c)
+	a.now()
+	own, err := storage.ReadKeyFile(filepath.Join(a.Dir, "secret.key"))
+	a.must(err)
+	a.restart(func() {
+		host := &backup.Store{Bucket: backup.Dir(a.target), Cluster: a.Cluster, Scratch: a.TempDir(), Identities: []age.Identity{elsewhere},
+			Signer: backup.NewSigner(own), Trusted: backup.SignersOf([]age.Identity{own}), Now: func() time.Time { return time.Now().Add(-49 * time.Hour) }}
+		x, err := host.Drill(a.ctx, backup.At{}, nil)
+		a.must(err)
+		a.Logf("a drill restored revision %d from %s", x.Revision, x.Full)
+	})
+	a.fires("CkeDrillStale", "cluster", a.Cluster)
+	a.becomes(a.file(3))
+	a.now()
+	a.restart(func() {}) // it does not wait for the pause after a drill that failed
+	a.awaitQuery(fmt.Sprintf("cke_backup_next_drill_timestamp_seconds{cluster=%q} > time() - 3600", a.Cluster), 1) // one succeeded
 	a.resolves()
 }
 

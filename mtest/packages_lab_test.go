@@ -30,23 +30,29 @@ type installed struct {
 	host *lab.Host
 }
 
-// The life of a package on a host with systemd: installed, upgraded, downgraded, removed and purged, while a cluster that
-// it bootstrapped keeps running.
+// The life of packages on hosts with systemd: installed, upgraded, downgraded, removed, while a cluster that they bootstrapped keeps
+// running.
 func TestLabPackages_LiveWhileTheClusterKeepsRunning(t *testing.T) {
-	i := newInstalled(t)
-	s, h := i.story, i.host
-	present, earlier := packageIn(s, *packagesDir, "_"+runtime.GOARCH+".deb"), buildEarlier(s, *earlierPackage)
-	rpm := packageIn(s, *packagesDir, map[string]string{"amd64": ".x86_64.rpm", "arm64": ".aarch64.rpm"}[runtime.GOARCH])
-	for name, file := range map[string]string{"/root/present.deb": present, "/root/earlier.deb": earlier, "/root/present.rpm": rpm, "/root/key": s.nodes[0].RestrictedKeyFile} {
+	needPackages(t)
+	earlier := buildEarlier(t, *earlierPackage)
+	t.Run("deb", func(t *testing.T) { newInstalled(t).lifeOfDeb(earlier) })
+	t.Run("rpm", func(t *testing.T) { newInstalled(t).lifeOfRPM(earlier) })
+}
+
+// bring puts the packages whose names end so on the host, as /root/present.KIND and /root/earlier.KIND, and the key of the nodes.
+func (i installed) bring(kind, end, earlier string) {
+	i.Helper()
+	present := packageIn(i.T, *packagesDir, end)
+	for name, file := range map[string]string{"/root/present." + kind: present, "/root/earlier." + kind: packageIn(i.T, earlier, end), "/root/key": i.nodes[0].RestrictedKeyFile} {
 		data, err := os.ReadFile(file)
-		s.must(err)
-		s.must(h.Put(s.ctx, name, data, 0o600))
+		i.must(err)
+		i.must(i.host.Put(i.ctx, name, data, 0o600))
 	}
+}
 
+func (i installed) lifeOfDeb(earlier string) {
+	i.bring("deb", "_"+runtime.GOARCH+".deb", earlier)
 	i.run("lintian --allow-root --fail-on error /root/present.deb")
-	// The host is no host of rpm: it is unpacked into a directory, and each file is compared with the header.
-	i.run("rpm -K --nosignature /root/present.rpm && rpm --root /root/rpm -i --nodeps --noscripts /root/present.rpm && rpm --root /root/rpm -V --nodeps --noscripts cke")
-
 	i.run(`dpkg --compare-versions "$(dpkg-deb -f /root/earlier.deb Version)" lt "$(dpkg-deb -f /root/present.deb Version)"`)
 	i.run("dpkg -i /root/earlier.deb")
 	i.firstStart()
@@ -74,7 +80,7 @@ func TestLabPackages_LiveWhileTheClusterKeepsRunning(t *testing.T) {
 	i.leads(before)
 	out := i.run("dpkg -P cke 2>&1")
 	if !strings.Contains(out, "rm -r /etc/cke /var/lib/cke") {
-		t.Errorf("purging does not say how to remove the data:\n%s", out)
+		i.Errorf("purging does not say how to remove the data:\n%s", out)
 	}
 	i.isGone(before)
 	i.is("ls -d /etc/systemd/system/multi-user.target.wants/cke.service 2>/dev/null || true", "")
@@ -82,12 +88,17 @@ func TestLabPackages_LiveWhileTheClusterKeepsRunning(t *testing.T) {
 	i.leads(before)
 }
 
-// newInstalled borrows three nodes and starts a management host with systemd, on which nothing is installed yet.
-func newInstalled(t *testing.T) installed {
+func needPackages(t *testing.T) {
 	t.Helper()
 	if *packagesDir == "" {
 		t.Skip("no packages: make packages-test builds them")
 	}
+}
+
+// newInstalled borrows three nodes and starts a management host with systemd, on which nothing is installed yet.
+func newInstalled(t *testing.T) installed {
+	t.Helper()
+	needPackages(t)
 	s := newStory(t, 3)
 	h, err := s.Lab.StartHost(s.ctx)
 	if h != nil {
@@ -102,33 +113,29 @@ func newInstalled(t *testing.T) installed {
 }
 
 // packageIn returns the one package in a directory whose name ends so.
-func packageIn(s *story, dir, end string) string {
-	s.Helper()
+func packageIn(t *testing.T, dir, end string) string {
+	t.Helper()
 	found, err := filepath.Glob(filepath.Join(dir, "*"+end))
 	if err != nil || len(found) != 1 {
-		s.Fatalf("%d packages end with %s in %s, %v", len(found), end, dir, err)
+		t.Fatalf("%d packages end with %s in %s, %v", len(found), end, dir, err)
 	}
 	return found[0]
 }
 
-// buildEarlier builds the package of a commit in a clone.
-func buildEarlier(s *story, commit string) string {
-	s.Helper()
-	clone := filepath.Join(s.TempDir(), "earlier")
-	cmd := exec.CommandContext(s.ctx, "bash", "-ec", `git clone -q --shared .. "$1"; cd "$1"; git checkout -q "$2"; ARCHS=$3 packaging/packages.sh`,
-		"bash", clone, strings.TrimSpace(s.output("git", "rev-parse", commit)), runtime.GOARCH)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		s.Fatalf("build the package of %s: %v\n%s", commit, err, out)
+// buildEarlier builds the packages of a commit in a clone, and returns their directory.
+func buildEarlier(t *testing.T, commit string) string {
+	t.Helper()
+	clone := filepath.Join(t.TempDir(), "earlier")
+	hash, err := exec.CommandContext(t.Context(), "git", "rev-parse", commit).Output()
+	if err != nil {
+		t.Fatal(err)
 	}
-	return packageIn(s, filepath.Join(clone, "dist"), "_"+runtime.GOARCH+".deb")
-}
-
-// output runs a program of this machine.
-func (s *story) output(name string, args ...string) string {
-	s.Helper()
-	out, err := exec.CommandContext(s.ctx, name, args...).Output()
-	s.must(err)
-	return string(out)
+	cmd := exec.CommandContext(t.Context(), "bash", "-ec", `git clone -q --shared .. "$1"; cd "$1"; git checkout -q "$2"; ARCHS=$3 packaging/packages.sh`,
+		"bash", clone, strings.TrimSpace(string(hash)), runtime.GOARCH)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("build the packages of %s: %v\n%s", commit, err, out)
+	}
+	return filepath.Join(clone, "dist")
 }
 
 // run runs a command of the shell on the host, which has to succeed.

@@ -83,7 +83,7 @@ func walk(t *testing.T, section string) (commands []string) {
 // an ssh-agent.
 func (i installed) packageAndLogin() {
 	i.Helper()
-	file := packageIn(i.story, *packagesDir, "_"+runtime.GOARCH+".deb")
+	file := packageIn(i.T, *packagesDir, "_"+runtime.GOARCH+".deb")
 	for name, from := range map[string]string{"/root/" + filepath.Base(file): file, "/root/login": i.nodes[0].KeyFile} {
 		data, err := os.ReadFile(from)
 		i.must(err)

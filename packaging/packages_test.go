@@ -67,6 +67,7 @@ var contents = []struct{ pattern, format string }{
 	{`/usr/share/doc/cke/(README\.md|copyright|sbom\.cdx\.json)`, ""},
 	{`/usr/share/doc/cke/examples/(config|cluster)\.yml`, ""},
 	{`/usr/share/doc/cke/docs/.*\.(md|json)`, ""},
+	{`/usr/share/doc/cke/docs/images/[a-z]+\.png`, ""},
 	{`/usr/share/doc/cke/changelog\.Debian\.gz`, "deb"},
 	{`/usr/share/lintian/overrides/cke`, "deb"},
 }

@@ -43,6 +43,9 @@
   for (const e of document.querySelectorAll("table")) if (!e.caption) faults.add("has no caption: " + e.className);
   for (const e of document.querySelectorAll("input, select")) if (!e.labels.length) faults.add("has no label: " + e.name);
   for (const e of document.querySelectorAll(".members li, .problem, .note, .cmd, h1, h2, .lead")) if (e.scrollWidth > e.clientWidth + 1) faults.add("runs out of its box: " + e.outerHTML.slice(0, 80));
+  for (const e of document.querySelectorAll(".legend > svg")) faults.add("a key can be in another line than its word: " + e.outerHTML);
+  for (const e of document.querySelectorAll(".legend > span")) if (e.offsetHeight > 24) faults.add("a key wraps: " + e.textContent);
+  if (new Set([...document.querySelectorAll(".marks > span")].map((e) => e.offsetTop)).size > 2) faults.add("the marks take more than two lines");
   if (document.querySelectorAll("h1").length !== 1) faults.add("h1: " + document.querySelectorAll("h1").length);
   if (!document.title || document.documentElement.lang !== "en") faults.add("no title or language");
   return [...faults];

@@ -23,6 +23,8 @@ type member struct {
 	clock
 	quota int64
 	calm  bool // its cluster needs no attention
+	// unseen: what is known of it is not of the present.
+	unseen bool
 	// Zone is that of its node; empty: none is declared.
 	Zone string
 }
@@ -34,7 +36,7 @@ func (f facts) Members() (all []member) {
 		zones[n.Address] = n.Zone
 	}
 	for _, m := range f.S.Members {
-		all = append(all, member{m, f.clock, wanted.Options.Etcd.Quota(), f.row().healthy(), zones[m.Address]})
+		all = append(all, member{MemberStatus: m, clock: f.clock, quota: wanted.Options.Etcd.Quota(), calm: f.row().healthy(), Zone: zones[m.Address]})
 	}
 	return all
 }
@@ -42,6 +44,8 @@ func (f facts) Members() (all []member) {
 // Mark is the shape of a member.
 func (m member) Mark() string {
 	switch {
+	case m.unseen:
+		return "unknown"
 	case m.Join == "" && !m.Ready:
 		return "missing"
 	case m.Role == "learner":
@@ -58,6 +62,9 @@ func (m member) Mark() string {
 
 // Class is the class of a member's state, without color where the cluster needs no attention.
 func (m member) Class() string {
+	if m.unseen {
+		return "calm"
+	}
 	if c := class(words.StateStyle(m.MemberStatus)); c != "warn" || !m.calm {
 		return c
 	}
@@ -109,7 +116,7 @@ func share(part, whole int64) int {
 // Marks are the members of a row, in a list of clusters.
 func (r row) Marks() (all []member) {
 	for _, m := range r.S.Members {
-		all = append(all, member{MemberStatus: m, clock: r.clock, calm: r.healthy()})
+		all = append(all, member{MemberStatus: m, clock: r.clock, calm: r.healthy(), unseen: r.Stale()})
 	}
 	return all[:min(len(all), 15)]
 }

@@ -94,9 +94,11 @@ func (p *Page) gather(ctx context.Context, name string) (f facts, err error) {
 	if f.Records, err = s.Records(ctx, name, shownRecords); err != nil {
 		return f, err
 	}
-	if f.Led, err = led(ctx, s, name); err != nil {
+	l, err := leader(ctx, s, name)
+	if err != nil {
 		return f, err
 	}
+	f.Led = l != nil
 	if p.Curves != nil {
 		f.Samples = p.Curves(name, f.Now)
 	}
@@ -104,12 +106,13 @@ func (p *Page) gather(ctx context.Context, name string) (f facts, err error) {
 	return f, nil
 }
 
-func led(ctx context.Context, s Store, name string) (bool, error) {
-	_, err := s.Leader(ctx, name)
+// leader returns who leads a cluster now; nil: no daemon does.
+func leader(ctx context.Context, s Store, name string) (*cke.Leader, error) {
+	l, err := s.Leader(ctx, name)
 	if errors.Is(err, cke.ErrNotFound) {
-		return false, nil
+		return nil, nil
 	}
-	return err == nil, err
+	return &l, err
 }
 
 // planned is a plan with what it was made from.

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"math"
 	"regexp"
 	"slices"
 	"strings"
@@ -29,7 +28,7 @@ type world struct {
 	clusters map[string]*stored
 	broken   error
 	changed  map[chan struct{}]string
-	// start is set where the clock runs: observations stay as old as they are, until they end.
+	// start is set where the clock runs: observations of the present stay as old as they are, until they end.
 	start, end time.Time
 }
 
@@ -109,7 +108,7 @@ func (w *world) Status(_ context.Context, name string) (cke.Status, error) {
 			return cke.Status{}, cke.ErrNotFound
 		}
 		s := *c.status
-		if !w.start.IsZero() {
+		if !w.start.IsZero() && noon.Sub(s.ObservedAt) < time.Minute { // else nothing is observed any more
 			until := time.Now()
 			if !w.end.IsZero() {
 				until = w.end
@@ -179,34 +178,6 @@ func config(w *world) ui.Config {
 
 // troubleAge is how long the problems of a cluster have been there.
 const troubleAge = 40 * time.Minute
-
-// curves are a day of a cluster that was not led for an hour, and got its problems a while ago.
-func (w *world) curves(cluster string, now time.Time) (all []cke.Sample) {
-	w.mu.Lock()
-	last, before, trouble := 1, 1, troubleAge
-	if c := w.clusters[cluster]; c != nil && c.status != nil {
-		last = c.status.Tolerance
-		before = max((c.status.Declared-1)/2, last)
-		if h := c.status.Hibernation; h != nil {
-			trouble = now.Sub(h.Since)
-		}
-	}
-	w.mu.Unlock()
-	for i := range 2880 {
-		s := cke.Sample{At: now.Add(-time.Duration(2879-i) * 30 * time.Second), Tolerance: before, DBSize: int64(60_000_000 + i%1900*22_000), Took: time.Duration(38+i*7%11) * time.Millisecond,
-			Entries: 240 + 160*math.Sin(float64(i)/300) + float64(i*13%40)}
-		if i%700 < 4 {
-			s.Lag = int64(2000 - i%700*400)
-		}
-		if now.Sub(s.At) <= trouble && last < before {
-			s.Tolerance, s.Took = last, 3*time.Second
-		}
-		if (i < 900 || i > 1020) && cluster != "stale" {
-			all = append(all, s)
-		}
-	}
-	return all
-}
 
 // spell gives nodes the names of control-plane nodes, anywhere in a value.
 func spell[T any](v T) (out T) {
@@ -417,6 +388,9 @@ func states() map[string]*stored {
 	stale.led = false
 	stale.status.ObservedAt = noon.Add(-7 * time.Minute)
 	all["stale"] = stale
+	silent := scene("silent", 3, nil)
+	silent.status.ObservedAt = noon.Add(-7 * time.Minute)
+	all["silent"] = silent
 	return all
 }
 

@@ -64,6 +64,8 @@ type row struct {
 	Name  string
 	S     cke.Status
 	Known bool
+	// leader leads the cluster now; it is read where the status does not say so. nil: none does.
+	leader *cke.Leader
 }
 
 // Health is the health in the list.
@@ -114,8 +116,22 @@ func (r row) MarkClass() string {
 // warns reports whether members are as they should be, and something else is not.
 func (r row) warns() bool { return r.Health() == cke.HealthReady && !r.healthy() && !r.Stale() }
 
+// LedBy is the leader daemon of the present.
+func (r row) LedBy() string {
+	switch {
+	case !r.Stale():
+		return cmp.Or(r.S.Leader.Host, "-")
+	case r.leader != nil:
+		return r.leader.Host
+	}
+	return "no daemon"
+}
+
 // Doing is the operation under way, or the reason for none where something is not as it should be.
 func (r row) Doing() string {
+	if r.Known && r.Stale() {
+		return words.Silence(r.Name, r.leader != nil)
+	}
 	if o := r.S.Operation; o != nil && o.State == cke.RecordRunning {
 		return o.Type + ": " + r.S.Reason
 	}
@@ -205,10 +221,13 @@ func (q query) fits(r row) bool {
 type fleet struct {
 	clock
 	Rows []row
-	// Clusters, Unhealthy and Members count all clusters, whatever the filter leaves.
+	// Clusters and Unhealthy count all clusters, whatever the filter leaves; Members and Ready those seen now.
 	Clusters, Unhealthy, Members, Ready int
-	Text, Filter                        string
-	Healths                             []cke.Health
+	// Unseen are the members of the Silent clusters, whose status is not of the present; the newest is of LastSeen.
+	Unseen, Silent int
+	LastSeen       time.Time
+	Text, Filter   string
+	Healths        []cke.Health
 	// Calm is the first row that needs no attention, if others come before it; CalmRows is how many there are.
 	Calm     string
 	CalmRows int
@@ -265,6 +284,10 @@ func (p *Page) readRows(ctx context.Context) ([]row, error) {
 					all[i].S, all[i].Known = st, true
 				case !errors.Is(err, cke.ErrNotFound):
 					failed[i] = err
+					continue
+				}
+				if all[i].Stale() {
+					all[i].leader, failed[i] = leader(ctx, s, names[i])
 				}
 			}
 		})
@@ -291,8 +314,16 @@ func (p *Page) fleet(ctx context.Context, q query) (fleet, error) {
 		if !r.healthy() {
 			f.Unhealthy++
 		}
-		f.Members += r.S.Declared
-		f.Ready += r.S.Ready
+		switch {
+		case r.Known && r.Stale():
+			f.Unseen += r.S.Declared
+			if f.Silent++; r.S.ObservedAt.After(f.LastSeen) {
+				f.LastSeen = r.S.ObservedAt
+			}
+		default:
+			f.Members += r.S.Declared
+			f.Ready += r.S.Ready
+		}
 		if q.fits(r) {
 			if r.healthy() {
 				if f.CalmRows++; f.CalmRows == 1 && len(f.Rows) > 0 {

@@ -121,7 +121,7 @@ func (f facts) Mark() string {
 // MarkClass is the class of the mark.
 func (f facts) MarkClass() string { return f.row().MarkClass() }
 
-func (f facts) row() row { return row{f.clock, f.Name, f.S, f.Known} }
+func (f facts) row() row { return row{clock: f.clock, Name: f.Name, S: f.S, Known: f.Known} }
 
 // ProblemClass is the class of the problems.
 func (f facts) ProblemClass() string {

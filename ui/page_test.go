@@ -95,7 +95,7 @@ func TestPage_ShowsEveryStateInTheWordsOfTheStatus(t *testing.T) {
 		}
 		s := *c.status
 		was := ""
-		if name == "stale" {
+		if name == "stale" || name == "silent" {
 			was = "was "
 		}
 		has(t, "/", list, name+" "+was+string(s.Health), s.Summary)
@@ -124,6 +124,8 @@ func TestPage_ShowsEveryStateInTheWordsOfTheStatus(t *testing.T) {
 		"/clusters/holes?x":       "You: free space in the target, or give it more.",
 		"/clusters/unseen":        "cp2, cp3: sshd at 10.0.0.2 and 10.0.0.3 cannot be reached: no route to host",
 		"/clusters/unseen?x":      "Check power, network and sshd of cp2 and cp3; cke continues by itself once they answer",
+		"/clusters/silent":        "You: check the cke daemon on boot-1.",
+		"/clusters/frozen":        "You: judge what was found (ckecli cluster evidence frozen). cke changes nothing until you lift the freeze.",
 		"/clusters/undeclared":    "You: start a cke daemon on a management host.",
 		"/clusters/degraded":      "once it answers Only if the machine is gone for good: ckecli replace cp3 --cluster degraded",
 		"/clusters/lost":          "cke starts cp2 and cp3 next. You do not have to do anything.",
@@ -274,7 +276,7 @@ func TestPage_Filters(t *testing.T) {
 		}
 	}
 	_, body := get(t, p, "/")
-	has(t, "/", body, "11 of 16 clusters need attention", "5 need no attention", "was READY 7m ago")
+	has(t, "/", body, "12 of 17 clusters need attention", "5 need no attention", "was READY 7m ago")
 	if strings.Index(body, `data-seen="unseen"`) > strings.Index(body, `data-seen="undeclared"`) {
 		t.Error("what has never been seen is above what is wrong")
 	}
@@ -395,24 +397,6 @@ func TestPage_TheTimeAxisOfBackups(t *testing.T) {
 	w.clusters["healthy"].status.Backup.Connected = false
 	_, body = get(t, p, "/clusters/healthy")
 	has(t, "healthy", body, "any moment from 2026-05-01 03:00:00Z to 9h ago can be restored")
-}
-
-func TestPage_CurvesHaveAGapWhereNoDaemonLed(t *testing.T) {
-	p := page(t, everything())
-	_, body := get(t, p, "/clusters/healthy")
-	paths := regexp.MustCompile(`<path class="curve [^"]*" d="([^"]*)"`).FindAllStringSubmatch(body, -1)
-	if len(paths) != 5 {
-		t.Fatalf("%d curves", len(paths))
-	}
-	for _, m := range paths {
-		if strings.Count(m[1], "M") != 2 || strings.Contains(m[1], "NaN") || strings.Contains(m[1], "Inf") {
-			t.Errorf("%s", m[1])
-		}
-	}
-	has(t, "healthy", body, "always 1")
-	has(t, "healthy", body, "0 to 2000")
-	_, body = get(t, p, "/clusters/stale")
-	has(t, "stale", body, "open the page of boot-1")
 }
 
 func TestPage_WhatIsOldIsMarked(t *testing.T) {

@@ -146,7 +146,7 @@ func (f facts) Acts() string {
 	case !f.Known || f.row().healthy() || f.Running():
 		return ""
 	case f.Health() == cke.HealthFrozen:
-		return "cke changes nothing while it is frozen."
+		return "You: judge what was found (`ckecli cluster evidence " + f.Name + "`). cke changes nothing until you lift the freeze."
 	case f.Hold != nil:
 		return "cke changes nothing while it is paused."
 	case next != "" && f.Health() != cke.HealthReady:

@@ -3,6 +3,7 @@ package ui_test
 import (
 	"strings"
 	"testing"
+	"time"
 )
 
 // Nothing on a page that is not of the present allows to take a node down.
@@ -13,6 +14,29 @@ func TestPage_WhatIsOldAllowsNothing(t *testing.T) {
 		if is := strings.Contains(text(body), "ay be taken down"); is != may {
 			t.Errorf("%s: %v", name, is)
 		}
+	}
+}
+
+// The list counts what is seen now, and says of the rest how it was, when, and whether a daemon leads it.
+func TestPage_TheListCountsNothingOldAsServing(t *testing.T) {
+	w := newWorld()
+	all := states()
+	w.clusters["healthy"], w.clusters["stale"] = all["healthy"], all["stale"]
+	_, body := get(t, page(t, w), "/")
+	has(t, "/", body, "3 of 3 members serve. Last seen 7m ago: 3 more members, of 1 cluster.",
+		"stale was READY 7m ago", "was 3/3 - Last seen: all 3 members serve, can lose 1 more member.no daemon leads stale now, so nothing is done for it")
+	_, row, _ := strings.Cut(body, `data-seen="stale"`)
+	row, _, _ = strings.Cut(row, "</tr>")
+	if strings.Contains(row, "boot-1") || !strings.Contains(row, "no daemon</td>") || strings.Contains(row, "#m-leader") || strings.Count(row, "#m-unknown") != 3 {
+		t.Errorf("%s", row)
+	}
+	w = newWorld()
+	w.clusters["stale"], w.clusters["silent"] = all["stale"], all["silent"]
+	w.clusters["stale"].status.ObservedAt = noon.Add(-3 * time.Hour)
+	_, body = get(t, page(t, w), "/")
+	has(t, "/", body, "2 of 2 clusters need attention Last seen 7m ago or earlier: 6 members, of 2 clusters.", "the leader has reported nothing since")
+	if _, row, _ = strings.Cut(body, `data-seen="silent"`); !strings.Contains(row, "boot-1</td>") {
+		t.Errorf("the list does not name who leads: %s", row)
 	}
 }
 

@@ -51,13 +51,18 @@ func Moment(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05Z") 
 
 // Staleness says that a status is not of the present; empty: it is.
 func Staleness(cluster string, age time.Duration, led bool) string {
-	switch {
-	case !led:
-		return fmt.Sprintf("This is how it was %s ago: no daemon leads %s now, so nothing is done for it.", term.Age(age), cluster)
-	case age > StaleAfter:
-		return fmt.Sprintf("This is how it was %s ago: the leader has reported nothing since.", term.Age(age))
+	if led && age <= StaleAfter {
+		return ""
 	}
-	return ""
+	return fmt.Sprintf("This is how it was %s ago: %s.", term.Age(age), Silence(cluster, led))
+}
+
+// Silence says why a status is not of the present.
+func Silence(cluster string, led bool) string {
+	if !led {
+		return fmt.Sprintf("no daemon leads %s now, so nothing is done for it", cluster)
+	}
+	return "the leader has reported nothing since"
 }
 
 // Revision names the revision of a status, and the stored one if the status does not know it yet.

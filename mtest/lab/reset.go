@@ -8,7 +8,7 @@ import (
 )
 
 // Reset brings every node back to how it started, much faster than making it again: powered on, cables whole, engine
-// running, no containers, no volumes, disk free, nothing in /mnt, /srv, /tmp and the user's home. Images loaded since
+// running with the right clock, no containers, no volumes, disk free, nothing in /mnt, /srv, /tmp and the user's home. Images loaded since
 // stay, and so do host keys.
 func (l *Lab) Reset(ctx context.Context) error {
 	if err := l.changeCuts(ctx, func(s *state) error {
@@ -29,7 +29,7 @@ func (l *Lab) Reset(ctx context.Context) error {
 			if err := l.bringUp(ctx, s, n); err != nil {
 				return err
 			}
-			if _, err := l.exec(ctx, n.Name, "/lab/clean"); err != nil {
+			if _, err := l.exec(ctx, n.Name, "sh", "-ec", clockRight+"; exec /lab/clean"); err != nil {
 				return fmt.Errorf("reset %s: %w", n.Name, err)
 			}
 			return nil

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"os"
 	"strings"
 	"testing"
@@ -117,6 +118,27 @@ func TestLab(t *testing.T) {
 		s.wantEngine(n1, n1.KeyFile)
 		s.must(l.CrashDocker(s.Context(), n1.Name))
 		s.wantEngine(n1, n1.KeyFile)
+	})
+	tell(t, l, "an engine shows another clock until it is set right", func(s *story) {
+		s.wantClock(n1, 0)
+		before, err := s.dial(n1, n1.KeyFile, 10*time.Second)
+		s.must(err)
+		s.must(l.SetClock(s.Context(), n1.Name, 2*time.Hour))
+		if err := before.Wait(); err == nil {
+			s.Error("a connection from before ended in good order")
+		}
+		s.wantClock(n1, 2*time.Hour)
+		s.wantClock(n2, 0)
+		s.exec(n1, "sh", "-ec", "docker volume create shown >/dev/null; docker volume ls -q | grep -x shown; docker volume rm shown") // through it
+		s.must(l.SetClock(s.Context(), n1.Name, -time.Hour))
+		s.wantClock(n1, -time.Hour)
+		s.must(l.SetClock(s.Context(), n1.Name, 0))
+		s.wantClock(n1, 0)
+		s.must(l.SetClock(s.Context(), n1.Name, time.Hour))
+		s.must(l.RestartDocker(s.Context(), n1.Name)) // it makes its socket anew
+		s.wantClock(n1, 0)
+		s.must(l.SetClock(s.Context(), n1.Name, 0))
+		s.wantClock(n1, 0)
 	})
 	tell(t, l, "a node gets another address and keeps it", func(s *story) {
 		to, err := l.SpareAddress()
@@ -312,6 +334,18 @@ func (s *story) wantEngine(n Node, keyFile string) {
 	s.Helper()
 	if text, err := s.ping(n, keyFile, 10*time.Second); err != nil || !strings.HasSuffix(text, "OK") {
 		s.Errorf("the engine of %s: %q, %v", n.Name, text, err)
+	}
+}
+
+// wantClock checks by how much the clock that an engine shows is ahead of ours.
+func (s *story) wantClock(n Node, ahead time.Duration) {
+	s.Helper()
+	text, err := s.ping(n, n.KeyFile, 10*time.Second)
+	_, date, _ := strings.Cut(text, "\r\nDate: ")
+	date, _, _ = strings.Cut(date, "\r\n")
+	shown, bad := http.ParseTime(date)
+	if off := time.Until(shown) - ahead; err != nil || bad != nil || off.Abs() > time.Minute {
+		s.Errorf("the clock of %s is off by %s: %q, %v, %v", n.Name, off, text, err, bad)
 	}
 }
 
