@@ -26,7 +26,7 @@ func ServerLevel(l zapcore.Level) slog.Level {
 	}
 }
 
-// ClientLevel is for the client: its failures come back as errors, and its retries concern nobody.
+// ClientLevel is for the client: its failures come back as errors, and its retries concern no operator.
 func ClientLevel(zapcore.Level) slog.Level { return slog.LevelDebug }
 
 type slogCore struct {
