@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 )
 
@@ -254,8 +253,7 @@ func (u Unrecorded) join(c Cluster, id Identity, seen Observation, m Member) Joi
 func (u Unrecorded) options(j Join, id Identity, seen Observation) EtcdOptions {
 	runs := j.Etcd
 	runs.Image = u.Container.Image
-	_, tag, _ := strings.Cut(u.Container.Image[strings.LastIndex(u.Container.Image, "/")+1:], ":v")
-	runs.Version = cmp.Or(tag, runs.Version)
+	runs.Version = cmp.Or(runs.TaggedVersion(), runs.Version)
 	for _, e := range seen.Etcd.Endpoints {
 		if e.MemberID == j.MemberID && e.Version != "" {
 			runs.Version = e.Version

@@ -389,6 +389,12 @@ func TestDecide_Reclaims(t *testing.T) {
 	if j := o.Members[0]; j.ID != "join2b" || j.MemberID != "m2b" || j.Node.Name() != "n2" || j.PeerURL() != s.join(2).PeerURL() || j.StartedAt.IsZero() || j.Incarnation != "life" || j.Member != "n2" {
 		t.Errorf("%+v", j)
 	}
+	silent := frozen("join2b", "join3b") // the version is that of the image that it runs, also with a tag without v and with a digest
+	silent.Requests.Tasks[0].ReclaimChanges = []cke.JoinID{"join3", "join2"}
+	silent.container(2).Image, silent.endpoint(2).Version = "registry.example:5000/etcd:3.5.21@sha256:4e8a4f", ""
+	if o, reclaims := strategy.Decide(silent.Input).Operation.(op.Reclaim); !reclaims || o.Members[0].Etcd.Version != "3.5.21" {
+		t.Errorf("%+v", strategy.Decide(silent.Input).Operation)
+	}
 	ended := frozen("join2b", "join3b").with(func(s *scene) { s.Requests.Tasks[0].ReclaimChanges = []cke.JoinID{"join1", "join2", "join3"} })
 	if o, reclaims := strategy.Decide(ended.Input).Operation.(op.Reclaim); !reclaims {
 		t.Errorf("one that was shown to end has ended since: %+v", o)
