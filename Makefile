@@ -131,7 +131,7 @@ matrix: ## every story on real nodes under load: more than an hour
 month: ## a month of a cluster in an hour: nothing may grow without a bound
 	$(GO) test -timeout 100m -count=1 -v ./mtest -run TestLabMonth -month 60m
 
-# The stories with programs that tell data races, and are slow.
+# The stories with programs that detect data races, and are slow.
 nodes-race: ## the stories on real nodes with programs that detect data races
 	CKE_RACE=1 CGO_ENABLED=1 $(GO) test -timeout 40m -count=1 ./mtest
 

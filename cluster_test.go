@@ -118,7 +118,7 @@ func TestEtcdOptions_EqualAndDigestSeeEveryField(t *testing.T) {
 			t.Errorf("cluster.go: Differences does not compare %s", name)
 		}
 		if seen := o.Digest() != (cke.EtcdOptions{}).Digest(); seen == slices.Contains(place, name) {
-			t.Errorf("digest.go: %s changes the digest: %v", name, seen)
+			t.Errorf("cluster.go: %s changes the digest: %v", name, seen)
 		}
 	}
 }

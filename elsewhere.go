@@ -1,9 +1,7 @@
 package cke
 
 import (
-	"net/url"
 	"slices"
-	"strings"
 
 	"cke/quorum"
 )
@@ -29,30 +27,15 @@ func ToAskElsewhere(cluster string, nodes []NodeStatus, joins []Join) []Elsewher
 	for _, n := range nodes {
 		for _, c := range n.Containers {
 			onRecord := slices.ContainsFunc(joins, func(j Join) bool { return j.ID == c.Join && c.StandsAt(j) })
-			client := clientURLOf(c)
-			if !n.Answered() || c.Cluster != cluster || c.State != ContainerRunning || onRecord || client == nil || client.Hostname() != n.Node.Address || len(all) >= maxElsewhere {
+			client, _ := placeOf(c.Place)
+			host, _ := HostPort(client)
+			if !n.Answered() || c.Cluster != cluster || c.State != ContainerRunning || onRecord || client == "" || host != n.Node.Address || len(all) >= maxElsewhere {
 				continue
 			}
-			all = append(all, Elsewhere{EndpointStatus: EndpointStatus{Join: c.Join, URL: client.String()}, Place: c.Place})
+			all = append(all, Elsewhere{EndpointStatus: EndpointStatus{Join: c.Join, URL: client}, Place: c.Place})
 		}
 	}
 	return all
-}
-
-// clientURLOf is the client URL that a container was made for; nil: its label does not tell.
-func clientURLOf(c Container) *url.URL {
-	urls := strings.Fields(c.Place)
-	if len(urls) != 2 {
-		return nil
-	}
-	client, err := url.Parse(urls[0])
-	if err != nil || client.Scheme != "https" || client.Port() == "" || client.User != nil {
-		return nil
-	}
-	if peer, err := url.Parse(urls[1]); err != nil || peer.Port() == "" {
-		return nil
-	}
-	return client
 }
 
 // Votes reports whether e is the answer of a voter that its own list has at the container's place, while no
@@ -65,7 +48,7 @@ func (i Identity) Votes(e Elsewhere) bool {
 		return false
 	}
 	at := slices.IndexFunc(e.Members, func(m Member) bool { return m.ID == e.MemberID })
-	peer := peerURLOf(e.Place)
+	_, peer := placeOf(e.Place)
 	if at < 0 || peer == "" || !slices.Contains(e.Members[at].PeerURLs, peer) {
 		return false
 	}
@@ -86,15 +69,14 @@ func (i Identity) Votes(e Elsewhere) bool {
 // AskForLeft returns the client URL of the member in a container that was made for a machine with this address; "":
 // it does not run, it has no label of its place, or a membership on record is reached there.
 func (i Identity) AskForLeft(c Container, address string) string {
-	client := clientURLOf(c)
-	if c.State != ContainerRunning || client == nil || client.Hostname() != address {
+	client, _ := placeOf(c.Place)
+	if host, _ := HostPort(client); c.State != ContainerRunning || host != address {
 		return ""
 	}
-	url := client.String()
-	if slices.ContainsFunc(i.Joins, func(j Join) bool { return j.ClientURL() == url }) {
+	if slices.ContainsFunc(i.Joins, func(j Join) bool { return j.ClientURL() == client }) {
 		return ""
 	}
-	return url
+	return client
 }
 
 // LeftAnswers reports whether e, the answer at the URL of AskForLeft, is that of a member of another cluster than the

@@ -32,7 +32,7 @@ var layers = map[string]string{
 	"cke/bench":                    "cke cke/backup cke/mtest/lab cke/mtest/rig cke/op cke/sabakan cke/sabakan/sabakantest cke/server cke/sim cke/ui " + age + "go.etcd.io/etcd/api/v3 go.etcd.io/etcd/client/v3 golang.org/x/sync",
 	"cke/cketest":                  "cke", // held by tests to what stands in ports.go
 	"cke/clusterfile":              "cke cke/quorum " + age + "github.com/distribution/reference golang.org/x/crypto gopkg.in/yaml.v3",
-	"cke/cmd/cke": "cke cke/backup cke/clusterfile cke/etcdnode cke/internal/contain cke/pki cke/server cke/storage cke/ui " + age + command +
+	"cke/cmd/cke": "cke cke/backup cke/clusterfile cke/etcdnode cke/internal/contain cke/pki cke/server cke/storage cke/storage/embedded cke/ui " + age + command +
 		"github.com/coreos/go-systemd/v22 github.com/cybozu-go/log github.com/cybozu-go/well github.com/prometheus/client_golang golang.org/x/sync",
 	"cke/cmd/cke-lab":   "cke/mtest/gameday cke/mtest/lab cke/mtest/rig github.com/docker/go-units github.com/spf13/cobra golang.org/x/sync golang.org/x/term gopkg.in/yaml.v3",
 	"cke/cmd/cke-probe": "cke/preflight/probe",
@@ -70,8 +70,9 @@ var layers = map[string]string{
 	"cke/server/strategy/scenes": "cke cke/server/strategy",
 	"cke/sim":                    "cke",
 	"cke/ui":                     "cke cke/internal/scrub cke/internal/term cke/internal/words cke/plan cke/server/strategy",
-	"cke/storage": "cke cke/clusterfile " + age + etcd + // it reads a password as clusterfile does
-		"go.etcd.io/etcd/server/v3 golang.org/x/crypto golang.org/x/sys",
+	"cke/storage":                "cke cke/clusterfile cke/storage/internal/local go.etcd.io/etcd/api/v3 go.etcd.io/etcd/client/v3 golang.org/x/crypto google.golang.org/grpc " + age, // it reads a password as clusterfile does
+	"cke/storage/embedded":       "cke cke/storage/internal/local go.etcd.io/etcd/api/v3 go.etcd.io/etcd/client/v3 go.etcd.io/etcd/server/v3 golang.org/x/sys google.golang.org/grpc",
+	"cke/storage/internal":       "go.uber.org/zap",
 }
 
 const (
@@ -91,7 +92,7 @@ var instead = map[string]string{
 	"github.com/aws/aws-sdk-go-v2":        "open targets with backup/target, and use them as a backup.Bucket",
 	"gocloud.dev":                         "open targets with backup/target, and use them as a backup.Bucket",
 	"go.etcd.io/bbolt":                    "read and write files of etcd's database through package backup",
-	"go.etcd.io/etcd/server/v3":           "only storage runs an etcd server; tests may, too",
+	"go.etcd.io/etcd/server/v3":           "only storage/embedded runs an etcd server; tests may, too",
 	"github.com/prometheus/client_golang": "return the value, and export it in server/metrics.go",
 	"cke/cketest":                         "it is for tests",
 	"cke/internal/golden":                 "it is for tests",
@@ -112,7 +113,7 @@ var instead = map[string]string{
 // programs are the commands for users, and what must not be linked into them by any way.
 var programs = map[string][]string{
 	"cke/cmd/cke":    append([]string{"testing"}, testOnly...),
-	"cke/cmd/ckecli": append([]string{"testing"}, testOnly...),
+	"cke/cmd/ckecli": append([]string{"testing", "go.etcd.io/etcd/server/v3"}, testOnly...),
 }
 
 // Requirement D5: each package has one job.

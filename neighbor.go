@@ -2,9 +2,7 @@ package cke
 
 import (
 	"fmt"
-	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 )
 
@@ -38,12 +36,9 @@ func SplitNeighbors(cluster string, all []Container) (own []Container, others []
 
 // ports are those that the container was made for, by its label.
 func (c Container) ports() (all []int) {
-	for place := range strings.FieldsSeq(c.Place) {
-		u, err := url.Parse(place)
-		if err != nil {
-			continue
-		}
-		if port, err := strconv.Atoi(u.Port()); err == nil {
+	if client, peer := placeOf(c.Place); client != "" {
+		for _, text := range []string{client, peer} {
+			_, port := HostPort(text)
 			all = append(all, port)
 		}
 	}
@@ -56,8 +51,8 @@ func (c Container) MadeFor(port int) bool {
 		return true
 	}
 	return slices.ContainsFunc(c.PeerURLs, func(s string) bool {
-		u, err := url.Parse(s)
-		return err == nil && u.Port() == strconv.Itoa(port)
+		_, own := HostPort(s)
+		return own == port
 	})
 }
 

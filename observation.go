@@ -165,17 +165,6 @@ func (c Container) StandsAt(j Join) bool {
 	return c.Place == "" || c.Place == j.Place()
 }
 
-// PeerURL is the one that the container was made for; empty: its label does not name one.
-func (c Container) PeerURL() string { return peerURLOf(c.Place) }
-
-// peerURLOf is the peer URL of a Place; empty: it is none.
-func peerURLOf(place string) string {
-	if urls := strings.Fields(place); len(urls) == 2 {
-		return urls[1]
-	}
-	return ""
-}
-
 // Running reports whether the container has a process; a paused one has.
 func (c Container) Running() bool {
 	return c.State == ContainerRunning || c.State == ContainerPaused

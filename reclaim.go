@@ -3,10 +3,7 @@ package cke
 import (
 	"cmp"
 	"fmt"
-	"net/url"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 )
 
@@ -180,7 +177,7 @@ func carrierOf(m Member, found []Unrecorded, answers []Elsewhere) (Unrecorded, b
 	}
 	var carriers []Unrecorded
 	for _, u := range found {
-		if u.Container != nil && slices.ContainsFunc(m.PeerURLs, func(peer string) bool { return slices.Contains(strings.Fields(u.Container.Place), peer) }) {
+		if u.Container != nil && slices.Contains(m.PeerURLs, u.Container.PeerURL()) {
 			carriers = append(carriers, u)
 		}
 	}
@@ -214,8 +211,8 @@ func (u Unrecorded) moved(j Join, c Cluster, id Identity, seen Observation, m Me
 func silentAt(m Member, nodes []NodeStatus) (Node, bool) {
 	for _, n := range nodes {
 		at := slices.ContainsFunc(m.PeerURLs, func(peer string) bool {
-			u, err := url.Parse(peer)
-			return err == nil && u.Hostname() == n.Node.Address
+			host, _ := HostPort(peer)
+			return host == n.Node.Address
 		})
 		if at && !n.Answered() {
 			return n.Node, true
@@ -235,16 +232,10 @@ func (u Unrecorded) join(c Cluster, id Identity, seen Observation, m Member) Joi
 	if k == nil {
 		return j
 	}
-	for i, place := range strings.Fields(k.Place) {
-		at, err := url.Parse(place)
-		if err != nil {
-			continue
-		}
-		if port, err := strconv.Atoi(at.Port()); err == nil && i == 0 {
-			j.ClientPort, j.Etcd.ClientPort = port, port
-		} else if err == nil {
-			j.PeerPort, j.Etcd.PeerPort = port, port
-		}
+	if client, peer := placeOf(k.Place); client != "" {
+		_, j.ClientPort = HostPort(client)
+		_, j.PeerPort = HostPort(peer)
+		j.Etcd.ClientPort, j.Etcd.PeerPort = j.ClientPort, j.PeerPort
 	}
 	j.StartedAt = k.StartedAt
 	if m.Name != "" && j.StartedAt.IsZero() {
@@ -262,8 +253,7 @@ func (u Unrecorded) join(c Cluster, id Identity, seen Observation, m Member) Joi
 func (u Unrecorded) options(j Join, id Identity, seen Observation) EtcdOptions {
 	runs := j.Etcd
 	runs.Image = u.Container.Image
-	_, tag, _ := strings.Cut(u.Container.Image[strings.LastIndex(u.Container.Image, "/")+1:], ":v")
-	runs.Version = cmp.Or(tag, runs.Version)
+	runs.Version = cmp.Or(runs.TaggedVersion(), runs.Version)
 	for _, e := range seen.Etcd.Endpoints {
 		if e.MemberID == j.MemberID && e.Version != "" {
 			runs.Version = e.Version

@@ -117,3 +117,14 @@ func (d *Duration) UnmarshalJSON(b []byte) error {
 	*d = Duration(math.Round(seconds * float64(time.Second)))
 	return nil
 }
+
+// CompareBools orders false before true.
+func CompareBools(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return 1
+	}
+	return -1
+}

@@ -75,112 +75,74 @@ var words = []struct{ not, say string }{
 	{`catalogue|centre|licence|defence|grey|whilst|amongst|afterwards|towards|backwards|forwards|upwards`, `American spelling: afterward, toward`},
 }
 
-// texts are the places that follow the table: pages, by file or folder, and packages of Go, by folder. A package is added, as
-// {"plan", "go"}, once its exported doc comments and its messages do.
-var texts = []struct{ path, kind string }{
-	{"README.md", "page"},
-	{"docs", "page"},
-	{".", "go"},
-	{"backup", "go"},
-	{"backup/backuptest", "go"},
-	{"backup/boot", "go"},
-	{"backup/internal/damage", "go"},
-	{"backup/internal/etcdtest", "go"},
-	{"backup/internal/pages", "go"},
-	{"backup/internal/stream", "go"},
-	{"backup/internal/taketest", "go"},
-	{"backup/keep", "go"},
-	{"backup/take", "go"},
-	{"backup/target", "go"},
-	{"clusterfile", "go"},
-	{"cmd/cke", "go"},
-	{"cmd/cke-lab", "go"},
-	{"cmd/cke-probe", "go"},
-	{"cmd/ckecli", "go"},
-	{"etcdnode", "go"},
-	{"internal/bundle", "go"},
-	{"internal/contain", "go"},
-	{"internal/follow", "go"},
-	{"internal/golden", "go"},
-	{"internal/gotest", "go"},
-	{"internal/need", "go"},
-	{"internal/sbom", "go"},
-	{"internal/schedule", "go"},
-	{"internal/scrub", "go"},
-	{"internal/source", "go"},
-	{"internal/term", "go"},
-	{"internal/words", "go"},
-	{"monitoring", "go"},
-	{"op", "go"},
-	{"pki", "go"},
-	{"plan", "go"},
-	{"preflight", "go"},
-	{"preflight/probe", "go"},
-	{"quorum", "go"},
-	{"sabakan", "go"},
-	{"sabakan/sabakantest", "go"},
-	{"storage", "go"},
-	{"server", "go"},
-	{"server/strategy", "go"},
-	{"server/strategy/scenes", "go"},
-	{"sim", "go"},
-	{"cketest", "go"},
-	{"bench", "go"},
-	{"mtest", "go"},
-	{"mtest/gameday", "go"},
-	{"mtest/lab", "go"},
-	{"mtest/rig", "go"},
-	{"ui", "go"},
-}
+// place is a text that people read: a page, a package of Go by its folder, or a script, a template or a file of a package.
+type place struct{ path, kind string }
 
-// unfinished are pages that do not follow the table yet: a page that does is taken off, and none is added.
-var unfinished = []string{}
+// places are all texts of the repository.
+var places = sync.OnceValue(func() (all []place) {
+	packages := map[string]bool{}
+	err := filepath.WalkDir(".", func(path string, e fs.DirEntry, err error) error {
+		name, folder := e.Name(), filepath.Dir(path)
+		switch {
+		case err != nil:
+		case e.IsDir() && path != "." && name != ".ci" && (name[0] == '.' || slices.Contains([]string{"bin", "dist", "testdata"}, name)):
+			return fs.SkipDir
+		case e.IsDir():
+		case strings.HasSuffix(name, ".md"):
+			all = append(all, place{path, "page"})
+		case strings.HasSuffix(name, ".go"):
+			if !strings.HasSuffix(name, "_test.go") && !packages[folder] {
+				packages[folder] = true
+				all = append(all, place{folder, "go"})
+			}
+		case folder == ".ci" || strings.HasPrefix(path, "packaging/") || strings.HasPrefix(path, "mtest/lab/"),
+			slices.Contains([]string{".sh", ".html", ".js", ".css"}, filepath.Ext(name)), name == "Makefile":
+			all = append(all, place{path, "plain"})
+		}
+		return err
+	})
+	if err != nil {
+		panic(err)
+	}
+	return all
+})
 
-// Pages, and the packages of texts, use the words of the glossary and none that the table replaces.
+// Every text uses the words of the glossary and none that the table replaces.
 func TestWords_PlainAndOneNameForEachThing(t *testing.T) {
-	for _, place := range texts {
+	kinds := map[string]int{}
+	for _, place := range places() {
+		kinds[place.kind]++
 		switch place.kind {
 		case "page":
-			for _, file := range pages(t, place.path) {
-				if !slices.ContainsFunc(unfinished, func(p string) bool { return strings.HasPrefix(file, p) }) {
-					report(t, file, 1, prose(golden.Read(t, file)))
-				}
-			}
+			report(t, place.path, 1, prose(golden.Read(t, place.path)))
 		case "go":
 			for _, said := range goTexts(t, place.path) {
 				report(t, said.Position.Filename, said.Position.Line, said.text)
 			}
-		default:
-			t.Errorf("%s is of no kind: %q", place.path, place.kind)
+		case "plain":
+			text := golden.Read(t, place.path)
+			for _, code := range []*regexp.Regexp{templateCode, codeSpan} {
+				text = code.ReplaceAllStringFunc(text, blank)
+			}
+			report(t, place.path, 1, text)
 		}
 	}
-	for _, p := range unfinished {
-		found := 0
-		for _, file := range pages(t, p) {
-			found += len(find(prose(golden.Read(t, file))))
-		}
-		if found == 0 {
-			t.Errorf("%s follows the table: take it off the unfinished ones in words_test.go", p)
-		}
+	if kinds["page"] < 100 || kinds["go"] < 50 || kinds["plain"] < 20 {
+		t.Errorf("texts of each kind: %v", kinds)
 	}
 }
 
 // Prose has at most 120 columns; headings, tables, code, the texts of codes and the index of the changelog, one line each, are not wrapped.
 func TestPages_ProseIsWrapped(t *testing.T) {
-	for _, place := range texts {
-		if place.kind != "page" {
+	for _, place := range places() {
+		file, n := place.path, 0
+		if place.kind != "page" || file == "docs/codes.md" || file == "docs/changelog/README.md" {
 			continue
 		}
-		for _, file := range pages(t, place.path) {
-			if file == "docs/codes.md" || file == "docs/changelog/README.md" || slices.ContainsFunc(unfinished, func(p string) bool { return strings.HasPrefix(file, p) }) {
-				continue
-			}
-			n := 0
-			for line := range strings.Lines(codeBlock.ReplaceAllStringFunc(golden.Read(t, file), blank)) {
-				n++
-				if c := utf8.RuneCountInString(strings.TrimRight(line, "\n")); c > 120 && line[0] != '|' && line[0] != '#' {
-					t.Errorf("%s:%d: %d columns", file, n, c)
-				}
+		for line := range strings.Lines(codeBlock.ReplaceAllStringFunc(golden.Read(t, file), blank)) {
+			n++
+			if c := utf8.RuneCountInString(strings.TrimRight(line, "\n")); c > 120 && line[0] != '|' && line[0] != '#' {
+				t.Errorf("%s:%d: %d columns", file, n, c)
 			}
 		}
 	}
@@ -259,26 +221,12 @@ func find(text string) (all []finding) {
 	return all
 }
 
-// pages returns a page, or those below a folder.
-func pages(t *testing.T, path string) (all []string) {
-	t.Helper()
-	err := filepath.WalkDir(path, func(file string, e fs.DirEntry, err error) error {
-		if err == nil && strings.HasSuffix(file, ".md") {
-			all = append(all, filepath.ToSlash(file))
-		}
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return all
-}
-
 var (
-	codeBlock = regexp.MustCompile("(?ms)^```.*?^```$|^(?:    |\t).*?$")
-	codeSpan  = regexp.MustCompile("(?s)`[^`]*`|\\]\\([^)]*\\)|<[^>\n]*>")
-	codeName  = regexp.MustCompile(`^([a-z]+(-[a-z]+)+|begun|lineage|stranger)$`) // of an operation, a step, a file, a flag or a state
-	flagName  = regexp.MustCompile(`--[a-z][a-z-]*|-----BEGIN`)
+	codeBlock    = regexp.MustCompile("(?ms)^```.*?^```$|^(?:    |\t).*?$")
+	codeSpan     = regexp.MustCompile("(?s)`[^`]*`|\\]\\([^)]*\\)|<[^>\n]*>")
+	codeName     = regexp.MustCompile(`^([a-z]+(-[a-z]+)+|begun|lineage|stranger)$`) // of an operation, a step, a file, a flag or a state
+	templateCode = regexp.MustCompile("(?s){{.*?}}")
+	flagName     = regexp.MustCompile(`--[a-z][a-z-]*|-----BEGIN`)
 )
 
 // prose returns a page with what is not prose blanked out: code and addresses.

@@ -21,7 +21,7 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 func HashSnapshot(ctx context.Context, path string, revision, compacted int64) (Hash, error) {
 	hash := Hash{Revision: revision, Compacted: compacted}
 	err := viewKeys(ctx, path, func(b *bolt.Bucket) (err error) {
-		hash.Hash, err = hashKV(ctx, b, revision, compacted)
+		hash.Hash, err = hashKV(ctx, b, revision, compacted, func([]byte) bool { return true })
 		return err
 	})
 	return hash, err
@@ -47,7 +47,8 @@ func viewKeys(ctx context.Context, path string, look func(b *bolt.Bucket) error)
 	})
 }
 
-func hashKV(ctx context.Context, b *bolt.Bucket, revision, compacted int64) (uint32, error) {
+// hashKV leaves out records that do not count by their value.
+func hashKV(ctx context.Context, b *bolt.Bucket, revision, compacted int64, counts func(value []byte) bool) (uint32, error) {
 	keep, live, err := survivors(ctx, b, revision, compacted)
 	if err != nil {
 		return 0, err
@@ -77,7 +78,9 @@ func hashKV(ctx context.Context, b *bolt.Bucket, revision, compacted int64) (uin
 				continue
 			}
 		}
-		h = crc32.Update(crc32.Update(h, castagnoli, k), castagnoli, v)
+		if counts(v) {
+			h = crc32.Update(crc32.Update(h, castagnoli, k), castagnoli, v)
+		}
 	}
 	return h, nil
 }

@@ -21,31 +21,12 @@ func HashRestored(ctx context.Context, path string, bump int64) (hash Hash, err 
 		}
 		hash.Revision = last.Main + bump
 		hash.Compacted = hash.Revision
-		hash.Hash, err = hashRestored(ctx, b, hash.Revision)
+		hash.Hash, err = hashKV(ctx, b, hash.Revision, hash.Compacted, func(value []byte) bool {
+			key, _, _ := parseKeyValue(value)
+			return len(key) > 0
+		})
+		hash.Hash = crc32.Update(hash.Hash, castagnoli, Record{Main: hash.Revision}.AppendKey(nil))
 		return err
 	})
 	return hash, err
-}
-
-func hashRestored(ctx context.Context, b *bolt.Bucket, revision int64) (uint32, error) {
-	keep, _, err := survivors(ctx, b, revision, revision)
-	if err != nil {
-		return 0, err
-	}
-	h := crc32.Update(0, castagnoli, bucketKey)
-	c := b.Cursor()
-	i := 0
-	p := pulse{ctx: ctx}
-	for k, v := c.First(); k != nil; k, v = c.Next() {
-		if err := p.check(); err != nil {
-			return 0, err
-		}
-		if i++; !keep.Has(i - 1) {
-			continue
-		}
-		if key, _, _ := parseKeyValue(v); len(key) > 0 {
-			h = crc32.Update(crc32.Update(h, castagnoli, k), castagnoli, v)
-		}
-	}
-	return crc32.Update(h, castagnoli, Record{Main: revision}.AppendKey(nil)), nil
 }

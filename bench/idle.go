@@ -19,36 +19,29 @@ const (
 
 // benchIdle measures what a daemon with one ready cluster of three nodes costs while nothing happens.
 func benchIdle(ctx context.Context, h *host) ([]figure, error) {
-	r, d, err := h.start(ctx, "idle")
+	f, err := h.found(ctx, "idle")
 	if err != nil {
 		return nil, err
 	}
-	defer d.Kill()
-	path, err := r.WriteSpec(r.Spec(3))
-	if err != nil {
-		return nil, err
-	}
-	if _, err := r.Do(ctx, "cluster", "set", path); err != nil {
-		return nil, err
-	}
-	if _, err := r.Await(ctx, "a ready cluster", rig.Ready); err != nil {
+	defer f.daemon.Kill()
+	if _, err := f.Await(ctx, "a ready cluster", rig.Ready); err != nil {
 		return nil, err
 	}
 	if err := pause(ctx, settleFor); err != nil {
 		return nil, err
 	}
-	before, err := cpuTime(d.Pid())
+	before, err := cpuTime(f.daemon.Pid())
 	if err != nil {
 		return nil, err
 	}
 	if err := pause(ctx, idleFor); err != nil {
 		return nil, err
 	}
-	after, err := cpuTime(d.Pid())
+	after, err := cpuTime(f.daemon.Pid())
 	if err != nil {
 		return nil, err
 	}
-	rss, err := residentMiB(d.Pid())
+	rss, err := residentMiB(f.daemon.Pid())
 	if err != nil {
 		return nil, err
 	}

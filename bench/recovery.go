@@ -18,31 +18,20 @@ const recoveries = 10
 // benchRecovery kills a follower's and the leader's container and measures until cke started to start it, and until a
 // write through the same member succeeds.
 func benchRecovery(ctx context.Context, h *host) ([]figure, error) {
-	r, d, err := h.start(ctx, "recovery")
+	f, err := h.found(ctx, "recovery")
 	if err != nil {
 		return nil, err
 	}
-	defer d.Kill()
-	path, err := r.WriteSpec(r.Spec(3))
-	if err != nil {
-		return nil, err
-	}
-	if _, err := r.Do(ctx, "cluster", "set", path); err != nil {
-		return nil, fmt.Errorf("%w; log: %s", err, d.LogText())
-	}
-	tls, err := r.ClientTLS(ctx)
-	if err != nil {
-		return nil, err
-	}
+	defer f.daemon.Kill()
 	var noticed, noticedLeader, follower, leader []time.Duration
 	for i := range 2 * recoveries {
 		role := "follower"
 		if i%2 == 1 {
 			role = "leader"
 		}
-		n, s, err := h.killMember(ctx, r, tls, role)
+		n, s, err := h.killMember(ctx, f.Rig, f.tls, role)
 		if err != nil {
-			return nil, fmt.Errorf("kill the %s: %w; log: %s", role, err, d.LogText())
+			return nil, fmt.Errorf("kill the %s: %w; log: %s", role, err, f.daemon.LogText())
 		}
 		if role == "leader" {
 			noticedLeader, leader = append(noticedLeader, n), append(leader, s)

@@ -123,7 +123,7 @@ func TestAnswers_APanicIsAProblemOfOneNodeAndIsLoggedOnce(t *testing.T) {
 	fleet := fleetOf(t, newMemoryHostKeys(), func(c *Config) { c.Log = slog.New(slog.NewTextHandler(&log, nil)) }, node, other)
 	m := fleet.Machine(node.node).(machine)
 	for range 3 {
-		err := m.read(t.Context(), EngineLimit, "play", func(context.Context, *session) error {
+		err := m.read(t.Context(), engineLimit, "play", func(context.Context, *session) error {
 			var nobody *cke.Volume
 			_ = nobody.Name
 			return nil
@@ -135,7 +135,7 @@ func TestAnswers_APanicIsAProblemOfOneNodeAndIsLoggedOnce(t *testing.T) {
 	if n := strings.Count(log.String(), "panic while working on one node"); n != 1 || !strings.Contains(log.String(), "answers_test.go") {
 		t.Errorf("logged %d times: %s", n, log.String())
 	}
-	if err := m.read(t.Context(), EngineLimit, "play", func(context.Context, *session) error { return nil }); err != nil {
+	if err := m.read(t.Context(), engineLimit, "play", func(context.Context, *session) error { return nil }); err != nil {
 		t.Error("the node is lost:", err)
 	}
 	if _, err := fleet.Machine(other.node).Clock(t.Context()); err != nil && !strings.Contains(err.Error(), "time") {
@@ -221,7 +221,7 @@ func TestAnswers_OfAMemberAreBounded(t *testing.T) {
 	if _, members, err := f.Members(t.Context(), member.url()); err == nil || !strings.Contains(err.Error(), fmt.Sprint(memberAnswerLimit)) {
 		t.Errorf("%d members: %v", len(members), err)
 	}
-	err := f.callWithin(t.Context(), ProposalLimit, member.url(), "play", nil)
+	err := f.callWithin(t.Context(), proposalLimit, member.url(), "play", nil)
 	if cke.CodeOf(err) != cke.CodeAnswer || errors.Is(err, cke.ErrDeposed) {
 		t.Error(err)
 	}

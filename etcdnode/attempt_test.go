@@ -77,7 +77,7 @@ func TestAttempt_HoldsASlotWhileTheNodeAnswersAndIsNotLimitedWhileItWaitsForOne(
 			}
 			return got
 		}
-		a := newAttempt(t.Context(), slots, DialLimit)
+		a := newAttempt(t.Context(), slots, dialLimit)
 		ours, node := net.Pipe()
 		c := attemptConn{ours, a}
 		read := make(chan error)
@@ -106,14 +106,14 @@ func TestAttempt_HoldsASlotWhileTheNodeAnswersAndIsNotLimitedWhileItWaitsForOne(
 			t.Fatal("the slot is not free")
 		}
 		node.Write([]byte("S"))
-		time.Sleep(10 * DialLimit)
+		time.Sleep(10 * dialLimit)
 		if err := a.ctx.Err(); err != nil {
 			t.Error("the limit passed while it waited for a slot:", err)
 		}
 		slots.Release(1)
 		<-read
 		go reads()
-		time.Sleep(DialLimit)
+		time.Sleep(dialLimit)
 		synctest.Wait()
 		if err := context.Cause(a.ctx); !errors.Is(err, context.DeadlineExceeded) {
 			t.Error("there is no limit any more:", err)
@@ -131,7 +131,7 @@ func TestAttempt_HoldsASlotWhileTheNodeAnswersAndIsNotLimitedWhileItWaitsForOne(
 func TestAttempt_ThatIsOverLosesNothingAndHoldsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slots := semaphore.NewWeighted(1)
-		a := newAttempt(t.Context(), slots, DialLimit)
+		a := newAttempt(t.Context(), slots, dialLimit)
 		ours, node := net.Pipe()
 		defer node.Close()
 		c := attemptConn{ours, a}
@@ -159,7 +159,7 @@ func TestAttempt_ThatIsOverLosesNothingAndHoldsNothing(t *testing.T) {
 func TestAttempt_OfTwoConnectionsHoldsOneSlot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slots := semaphore.NewWeighted(2)
-		a := newAttempt(t.Context(), slots, DialLimit)
+		a := newAttempt(t.Context(), slots, dialLimit)
 		slots.TryAcquire(2)
 		for range 2 {
 			go a.take()

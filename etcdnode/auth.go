@@ -56,7 +56,7 @@ func notAdmitted(err error) bool {
 
 // AdmitSelf implements cke.Etcd.
 func (f *Fleet) AdmitSelf(ctx context.Context, url string) error {
-	return f.callWithin(ctx, MembershipLimit, url, "set up users", func(ctx context.Context, conn *grpc.ClientConn) error {
+	return f.callWithin(ctx, membershipLimit, url, "set up users", func(ctx context.Context, conn *grpc.ClientConn) error {
 		auth := pb.NewAuthClient(conn)
 		for _, name := range []string{rootName, cke.EtcdUser} {
 			_, err := auth.UserAdd(ctx, &pb.AuthUserAddRequest{Name: name, Options: &authpb.UserAddOptions{NoPassword: true}})
@@ -77,7 +77,7 @@ func (f *Fleet) SetAuth(ctx context.Context, url string, on bool) error {
 	if on {
 		what = "enable authentication"
 	}
-	return f.callWithin(ctx, MembershipLimit, url, what, func(ctx context.Context, conn *grpc.ClientConn) (err error) {
+	return f.callWithin(ctx, membershipLimit, url, what, func(ctx context.Context, conn *grpc.ClientConn) (err error) {
 		if auth := pb.NewAuthClient(conn); on {
 			_, err = auth.AuthEnable(ctx, &pb.AuthEnableRequest{})
 		} else {

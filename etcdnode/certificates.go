@@ -30,7 +30,7 @@ const (
 
 // Certificates implements cke.Machine.
 func (m machine) Certificates(ctx context.Context, j cke.Join) (files []cke.File, worth cke.CertificateFiles, err error) {
-	err = m.read(ctx, CopyLimit, "read the certificates in "+j.Volume, func(ctx context.Context, s *session) error {
+	err = m.read(ctx, copyLimit, "read the certificates in "+j.Volume, func(ctx context.Context, s *session) error {
 		c, err := own(ctx, s, j)
 		if err != nil {
 			return err
@@ -221,7 +221,7 @@ func changedAt(ctx context.Context, s *session, id string) (time.Time, error) {
 
 // readCertificates does one look at the files of a container, which ends with the session at the latest.
 func (f *Fleet) readCertificates(s *session, c cke.Container, began certificateLook) {
-	ctx, cancel := context.WithTimeout(s.ctx, CopyLimit)
+	ctx, cancel := context.WithTimeout(s.ctx, copyLimit)
 	defer cancel()
 	var found *cke.CertificateFiles
 	var changed time.Time

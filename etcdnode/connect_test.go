@@ -267,7 +267,7 @@ func TestConnect_NodeThatNeverSpeaks(t *testing.T) {
 	node.set(func() { node.mute = true })
 	fleet := fleetOf(t, newMemoryHostKeys(), nil, node)
 	_, err := fleet.session(t.Context(), node.node)
-	if cke.CodeOf(err) != cke.CodeUnreachable || !errors.Is(err, cke.ErrUnreachable) || !strings.Contains(err.Error(), NoAnswer(DialLimit)) {
+	if cke.CodeOf(err) != cke.CodeUnreachable || !errors.Is(err, cke.ErrUnreachable) || !strings.Contains(err.Error(), NoAnswer(dialLimit)) {
 		t.Errorf("session: %v", err)
 	}
 }

@@ -21,7 +21,7 @@ const firstWAL = "0000000000000000-0000000000000000.wal"
 
 // Data implements cke.Machine.
 func (m machine) Data(ctx context.Context, j cke.Join) (state cke.DataState, err error) {
-	err = m.read(ctx, CopyLimit, "check for data in "+j.Volume, func(ctx context.Context, s *session) error {
+	err = m.read(ctx, copyLimit, "check for data in "+j.Volume, func(ctx context.Context, s *session) error {
 		c, err := own(ctx, s, j)
 		if err != nil {
 			return err
@@ -60,7 +60,7 @@ func (f *Fleet) observedData(ctx context.Context, s *session, c cke.Container) (
 	}
 	listed, first := f.segments.begin(c.Name)
 	if first && !s.spawn(func() {
-		ctx, cancel := context.WithTimeout(s.ctx, CopyLimit)
+		ctx, cancel := context.WithTimeout(s.ctx, copyLimit)
 		defer cancel()
 		defer f.wantNode(s.node)
 		defer f.segments.end(c.Name)

@@ -201,7 +201,7 @@ func (e *endpoint) dial() (*grpc.ClientConn, error) {
 		grpc.WithTransportCredentials(&memberTLS{config: e.clientTLS, shown: e.shown}),
 		grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff:           backoff.Config{BaseDelay: redialMin, Multiplier: 2, Jitter: 0.2, MaxDelay: redialMax},
-			MinConnectTimeout: allowed(EndpointLimit),
+			MinConnectTimeout: allowed(endpointLimit),
 		}),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(memberAnswerLimit)),
 		grpc.WithNoProxy(), grpc.WithDisableServiceConfig(), grpc.WithDisableHealthCheck(), grpc.WithDisableRetry(),

@@ -57,7 +57,7 @@ func TestEndpoint_TellsWhatDoesNotWork(t *testing.T) {
 		want   func(cke.EndpointStatus) bool
 		reads  int // that need a quorum
 	}{
-		"silent":            {func(m *fakeEtcd) { m.silent = true }, func(e cke.EndpointStatus) bool { return e.Problem == NoAnswer(EndpointLimit) && !e.Healthy() }, 0},
+		"silent":            {func(m *fakeEtcd) { m.silent = true }, func(e cke.EndpointStatus) bool { return e.Problem == NoAnswer(endpointLimit) && !e.Healthy() }, 0},
 		"no leader":         {func(m *fakeEtcd) { m.status.Leader = 0; m.noQuorum = true }, func(e cke.EndpointStatus) bool { return e.Serializable && !e.Linearizable && e.LeaderID == "" }, 0},
 		"no quorum":         {func(m *fakeEtcd) { m.noQuorum = true }, func(e cke.EndpointStatus) bool { return e.Serializable && !e.Linearizable && e.Healthy() }, 1},
 		"learner":           {func(m *fakeEtcd) { m.status.IsLearner = true }, func(e cke.EndpointStatus) bool { return e.Serializable && !e.Linearizable && e.Learner }, 0},
@@ -176,7 +176,7 @@ func TestEndpoint_SilentMemberIsReachedAgain(t *testing.T) {
 	f.Endpoint(t.Context(), m.url())
 	f.proposal = 200 * time.Millisecond
 	m.set(func() { m.silent = true })
-	if e := f.Endpoint(t.Context(), m.url()); e.Problem != NoAnswer(EndpointLimit) {
+	if e := f.Endpoint(t.Context(), m.url()); e.Problem != NoAnswer(endpointLimit) {
 		t.Fatalf("%+v", e)
 	}
 	if err := f.ProveWrite(t.Context(), m.url()); cke.CodeOf(err) != cke.CodeMemberSilent {
@@ -239,7 +239,7 @@ func TestObserve_EtcdStatusOfSeveralMembers(t *testing.T) {
 	if d := cmp.Diff([]cke.Alarm{{MemberID: "a1", Kind: "NOSPACE"}}, o.Alarms); d != "" {
 		t.Error(d)
 	}
-	if e, _ := o.Endpoint("c"); e.Problem != NoAnswer(EndpointLimit) || e.URL != c.url() {
+	if e, _ := o.Endpoint("c"); e.Problem != NoAnswer(endpointLimit) || e.URL != c.url() {
 		t.Errorf("%+v", e)
 	}
 	if a.count("alarm") != 0 {
@@ -252,7 +252,7 @@ func TestObserve_EtcdStatusOfSeveralMembers(t *testing.T) {
 		f.Observe(t.Context())
 		least = min(least, time.Since(began))
 	}
-	if least >= allowed(EndpointLimit) {
+	if least >= allowed(endpointLimit) {
 		t.Errorf("later observations took %s", least)
 	}
 	// Without a quorum the list is each member's own.
@@ -311,7 +311,7 @@ func TestEndpoint_WhatIsUnderWayOutlivesALookThatLosesPatience(t *testing.T) {
 	go func() { done <- f.ProveWrite(t.Context(), m.url()) }()
 	m.await("alarm")
 	m.set(func() { m.silent = true })
-	if e := f.Endpoint(t.Context(), m.url()); e.Problem != NoAnswer(EndpointLimit) {
+	if e := f.Endpoint(t.Context(), m.url()); e.Problem != NoAnswer(endpointLimit) {
 		t.Fatalf("%+v", e)
 	}
 	select {

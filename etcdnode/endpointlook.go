@@ -46,7 +46,7 @@ func (e *endpoint) look(ctx context.Context, _ endpointFacts, _ time.Time) endpo
 	return e.ask(ctx, true)
 }
 
-// ask asks the member about itself and, if all is wanted, about its cluster, within EndpointLimit.
+// ask asks the member about itself and, if all is wanted, about its cluster, within endpointLimit.
 func (e *endpoint) ask(ctx context.Context, all bool) (f endpointFacts) {
 	err := e.safely("probe "+e.url, func() error { f = e.question(ctx, all); return nil })
 	if err != nil {
@@ -57,7 +57,7 @@ func (e *endpoint) ask(ctx context.Context, all bool) (f endpointFacts) {
 
 // question is ask without a net under it.
 func (e *endpoint) question(ctx context.Context, all bool) endpointFacts {
-	ctx, cancel := context.WithTimeout(ctx, allowed(EndpointLimit))
+	ctx, cancel := context.WithTimeout(ctx, allowed(endpointLimit))
 	defer cancel()
 	f := endpointFacts{status: cke.EndpointStatus{URL: e.url}}
 	member, err := e.acquire()
@@ -89,7 +89,7 @@ func (e *endpoint) question(ctx context.Context, all bool) endpointFacts {
 // fail notes why the member did not answer, and returns whether it was silent. The connection to a silent one is to be
 // given up: a new one tells sooner when it is back.
 func (f *endpointFacts) fail(err error) (silent bool) {
-	f.status.Problem = said(err, allowed(EndpointLimit))
+	f.status.Problem = said(err, allowed(endpointLimit))
 	f.silent = status.Code(err) == codes.DeadlineExceeded
 	return f.silent
 }
@@ -138,7 +138,7 @@ func (f *endpointFacts) read(ctx context.Context, conn *grpc.ClientConn) {
 	}
 	quorum := make(chan answer, 1)
 	go func() { // ends with ctx
-		ctx, cancel := context.WithTimeout(ctx, allowed(QuorumLimit))
+		ctx, cancel := context.WithTimeout(ctx, allowed(quorumLimit))
 		defer cancel()
 		header, denied, err := get(ctx, conn, false)
 		quorum <- answer{header, denied, err}

@@ -9,7 +9,7 @@ import (
 	"cke"
 )
 
-// suspect is called when the engine keeps a call waiting. It sends a ping, unless one is under way, waits HangAfter for
+// suspect is called when the engine keeps a call waiting. It sends a ping, unless one is under way, waits hangAfter for
 // the answer, and reports whether the engine hangs, and since when.
 //
 // The ping is left waiting as long as the session lasts: an engine that continues answers it at once, and no further
@@ -20,7 +20,7 @@ func (s *session) suspect() (since time.Time, hangs bool) {
 		s.pinged, s.pong = time.Now(), make(chan struct{})
 		s.wg.Go(s.ping)
 	}
-	pong, wait := s.pong, allowed(HangAfter)-time.Since(s.pinged)
+	pong, wait := s.pong, allowed(hangAfter)-time.Since(s.pinged)
 	s.mu.Unlock()
 
 	timer := time.NewTimer(wait)
@@ -54,14 +54,14 @@ func (s *session) hangs() (since time.Time, hangs bool) {
 	if heard := time.Unix(0, s.engine.heardAt.Load()); heard.After(since) {
 		since = heard
 	}
-	return since, !s.pinged.IsZero() && time.Since(since) >= allowed(HangAfter)
+	return since, !s.pinged.IsZero() && time.Since(since) >= allowed(hangAfter)
 }
 
 // diagnose finds out why a call on the engine gets no answer: the node is frozen, or its engine hangs. nil: neither, the
 // call merely takes its time.
 func (s *session) diagnose(what string) error {
 	alive := make(chan bool, 1)
-	s.spawn(func() { alive <- s.alive(allowed(KeepAliveLimit)) })
+	s.spawn(func() { alive <- s.alive(allowed(keepAliveLimit)) })
 	since, hangs := s.suspect()
 	if !hangs && s.ended() == nil {
 		return nil
@@ -102,13 +102,13 @@ func (s *session) call(ctx context.Context, limit time.Duration, what string, do
 	return s.explain(what, err)
 }
 
-// whileItLasts calls check every CallPatience until stop is called or ctx ends.
+// whileItLasts calls check every callPatience until stop is called or ctx ends.
 func (s *session) whileItLasts(ctx context.Context, check func()) (stop func()) {
 	var timer *time.Timer
 	var mu sync.Mutex
 	mu.Lock()
 	defer mu.Unlock()
-	timer = time.AfterFunc(CallPatience, func() {
+	timer = time.AfterFunc(callPatience, func() {
 		s.spawn(func() {
 			if ctx.Err() != nil {
 				return
@@ -117,7 +117,7 @@ func (s *session) whileItLasts(ctx context.Context, check func()) (stop func()) 
 			mu.Lock()
 			defer mu.Unlock()
 			if ctx.Err() == nil {
-				timer.Reset(CallPatience)
+				timer.Reset(callPatience)
 			}
 		})
 	})

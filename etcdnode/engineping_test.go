@@ -32,7 +32,7 @@ func TestHangs_NotWhileTheEngineTakesWhatItIsSent(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := &session{node: cke.Node{Hostname: "n1"}, engine: d, pinged: time.Now().Add(-2 * allowed(HangAfter))}
+		s := &session{node: cke.Node{Hostname: "n1"}, engine: d, pinged: time.Now().Add(-2 * allowed(hangAfter))}
 		sent := make(chan struct{})
 		go func() {
 			defer close(sent)
@@ -45,7 +45,7 @@ func TestHangs_NotWhileTheEngineTakesWhatItIsSent(t *testing.T) {
 		if _, hangs := s.hangs(); hangs != tt.hangs {
 			t.Errorf("%s: hangs %v", name, hangs)
 		}
-		d.heardAt.Store(time.Now().Add(-2 * allowed(HangAfter)).UnixNano())
+		d.heardAt.Store(time.Now().Add(-2 * allowed(hangAfter)).UnixNano())
 		if _, hangs := s.hangs(); !hangs {
 			t.Errorf("%s: it took the last part long ago, and does not hang", name)
 		}

@@ -39,7 +39,7 @@ type Config struct {
 	Beside bool
 	// Connected, if set, is called after each attempt to connect to a node; nil: it succeeded.
 	Connected func(error)
-	// Probe is how often each node and member is probed without other reasons; default ProbeEvery.
+	// Probe is how often each node and member is probed without other reasons; default probeEvery.
 	Probe time.Duration
 	// Handshakes bounds the SSH handshakes that all fleets that share it compute at once: a handshake costs 3 ms of CPU
 	// here, and thousands at once would all miss their deadlines. A silent node takes none. nil: no bound.
@@ -91,12 +91,12 @@ type scope struct {
 // New returns a Fleet that knows no node yet. Close stops everything that it started.
 func New(c Config) *Fleet {
 	if c.Probe <= 0 {
-		c.Probe = ProbeEvery
+		c.Probe = probeEvery
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Fleet{config: c, log: c.Log, faults: faults{log: c.Log}, reach: reach{beside: c.Beside, began: time.Now()}, proposal: allowed(ProposalLimit), changed: make(chan struct{}, 1), news: make(chan struct{}), nodes: map[string]*nodeAccess{}, members: map[string]*endpoint{}}
+	return &Fleet{config: c, log: c.Log, faults: faults{log: c.Log}, reach: reach{beside: c.Beside, began: time.Now()}, proposal: allowed(proposalLimit), changed: make(chan struct{}, 1), news: make(chan struct{}), nodes: map[string]*nodeAccess{}, members: map[string]*endpoint{}}
 }
 
 // Machine implements cke.Machines.

@@ -56,7 +56,7 @@ func inspectForeigns(ctx context.Context, s *session, all []cke.Container, known
 
 // Foreign implements cke.Machine.
 func (m machine) Foreign(ctx context.Context, id string) (found cke.Container, err error) {
-	err = m.read(ctx, EngineLimit, "inspect container "+id, func(ctx context.Context, s *session) error {
+	err = m.read(ctx, engineLimit, "inspect container "+id, func(ctx context.Context, s *session) error {
 		c, err := s.engine.container(ctx, id)
 		found = c.Container
 		return err
@@ -66,7 +66,7 @@ func (m machine) Foreign(ctx context.Context, id string) (found cke.Container, e
 
 // StopForeign implements cke.Machine.
 func (m machine) StopForeign(ctx context.Context, id string, peerURLs []string, grace time.Duration) error {
-	return m.write(ctx, grace+StopSlack, "stop container "+id, func(ctx context.Context, s *session) error {
+	return m.write(ctx, grace+stopSlack, "stop container "+id, func(ctx context.Context, s *session) error {
 		return stopForGood(ctx, s, grace, func() (engineContainer, error) {
 			c, err := s.engine.container(ctx, id)
 			switch {

@@ -26,7 +26,7 @@ func (m machine) EnsureImage(ctx context.Context, ref string, progress func(stri
 		progress = func(string) {}
 	}
 	present := false
-	err := m.read(ctx, EngineLimit, "check for image "+ref, func(ctx context.Context, s *session) (err error) {
+	err := m.read(ctx, engineLimit, "check for image "+ref, func(ctx context.Context, s *session) (err error) {
 		present, err = s.engine.hasImage(ctx, ref)
 		return err
 	})
@@ -34,7 +34,7 @@ func (m machine) EnsureImage(ctx context.Context, ref string, progress func(stri
 		return err
 	}
 	tried := []string{"it is not on the node"}
-	brief, cancel := context.WithTimeout(ctx, allowed(ArchiveLimit))
+	brief, cancel := context.WithTimeout(ctx, allowed(archiveLimit))
 	archive, looked, findErr := m.fleet.config.Archives.Find(brief, ref)
 	cancel()
 	if archive != "" {
@@ -51,7 +51,7 @@ func (m machine) EnsureImage(ctx context.Context, ref string, progress func(stri
 	}
 	login, err := m.fleet.login(ref)
 	if err == nil {
-		err = m.write(ctx, ImageLimit, "pull "+ref, func(ctx context.Context, s *session) error {
+		err = m.write(ctx, imageLimit, "pull "+ref, func(ctx context.Context, s *session) error {
 			progress("pulling")
 			return s.engine.pullImage(ctx, ref, login, progress)
 		})
@@ -116,7 +116,7 @@ func (m machine) loadArchive(ctx context.Context, file, ref string, progress fun
 		defer content.(io.Closer).Close()
 	}
 	what := "load " + filepath.Base(file)
-	return m.write(ctx, ImageLimit, what, func(ctx context.Context, s *session) error {
+	return m.write(ctx, imageLimit, what, func(ctx context.Context, s *session) error {
 		if err := s.engine.loadImage(ctx, content); err != nil {
 			return err
 		}

@@ -4,59 +4,59 @@ import "time"
 
 // Limits of every wait. A caller's context may stop one earlier.
 const (
-	// DialLimit bounds one attempt to connect: TCP, handshake and login. Waiting for one of Config.Handshakes does not
+	// dialLimit bounds one attempt to connect: TCP, handshake and login. Waiting for one of Config.Handshakes does not
 	// count.
-	DialLimit = 3 * time.Second
-	// OperatorLimit bounds one login of an operator, whose agent may ask for a confirmation and whose sshd may wait after a
+	dialLimit = 3 * time.Second
+	// operatorLimit bounds one login of an operator, whose agent may ask for a confirmation and whose sshd may wait after a
 	// wrong password, and each command after it.
-	OperatorLimit = 30 * time.Second
-	// AgentLimit bounds a request to an ssh-agent for its keys.
-	AgentLimit = time.Second
-	// KeepAliveEvery is how long a connection may be silent before it is probed, and KeepAliveLimit how long the answer
+	operatorLimit = 30 * time.Second
+	// agentLimit bounds a request to an ssh-agent for its keys.
+	agentLimit = time.Second
+	// keepAliveEvery is how long a connection may be silent before it is probed, and keepAliveLimit how long the answer
 	// may take: a frozen node is noticed within the sum of both.
-	KeepAliveEvery = 2 * time.Second
-	KeepAliveLimit = 2 * time.Second
-	// ReconnectMax is the longest pause between two attempts to connect.
-	ReconnectMax = 5 * time.Second
+	keepAliveEvery = 2 * time.Second
+	keepAliveLimit = 2 * time.Second
+	// reconnectMax is the longest pause between two attempts to connect.
+	reconnectMax = 5 * time.Second
 
-	// ProbeEvery is how often every node and member is probed without other reasons.
-	ProbeEvery = 5 * time.Second
-	// AnswerWait is how long an observation waits for nodes and members that answered before.
-	AnswerWait = time.Second
-	// CallPatience is how long a call to an engine may take before the engine is pinged, repeatedly. An engine that does
-	// not answer within HangAfter counts as hanging: calls to it are cut short. A mere shortage of CPU must not look
+	// probeEvery is how often every node and member is probed without other reasons.
+	probeEvery = 5 * time.Second
+	// answerWait is how long an observation waits for nodes and members that answered before.
+	answerWait = time.Second
+	// callPatience is how long a call to an engine may take before the engine is pinged, repeatedly. An engine that does
+	// not answer within hangAfter counts as hanging: calls to it are cut short. A mere shortage of CPU must not look
 	// like that.
-	CallPatience = 2 * time.Second
-	HangAfter    = 3 * time.Second
-	// StoppedWait is how long an observation waits for members after it found that a member's container has newly
+	callPatience = 2 * time.Second
+	hangAfter    = 3 * time.Second
+	// stoppedWait is how long an observation waits for members after it found that a member's container has newly
 	// stopped.
-	StoppedWait = 30 * time.Millisecond
-	// LookLimit bounds one observation of a node's engine, DataLookLimit the part of it that checks for a member's data.
-	LookLimit     = 3 * time.Second
-	DataLookLimit = 2 * time.Second
-	// PortLimit bounds the TCP connect that checks whether something listens.
-	PortLimit = 300 * time.Millisecond
+	stoppedWait = 30 * time.Millisecond
+	// lookLimit bounds one observation of a node's engine, dataLookLimit the part of it that checks for a member's data.
+	lookLimit     = 3 * time.Second
+	dataLookLimit = 2 * time.Second
+	// portLimit bounds the TCP connect that checks whether something listens.
+	portLimit = 300 * time.Millisecond
 
-	// EngineLimit bounds one ordinary request to an engine, CopyLimit one that moves files or reads a volume.
-	EngineLimit = 15 * time.Second
-	CopyLimit   = 30 * time.Second
-	// ArchiveLimit bounds the search for an image in the archives of the management host, whose mount may hang.
-	ArchiveLimit = time.Minute
-	// ImageLimit bounds a load or pull of an image over a slow line, like the step that needs it.
-	ImageLimit = 10 * time.Minute
-	// VisitLimit bounds a visit to a node: sending a program, and all that it does there.
-	VisitLimit = 2 * time.Minute
-	// StopSlack is what a stop may take beyond etcd's grace period.
-	StopSlack = 15 * time.Second
+	// engineLimit bounds one ordinary request to an engine, copyLimit one that moves files or reads a volume.
+	engineLimit = 15 * time.Second
+	copyLimit   = 30 * time.Second
+	// archiveLimit bounds the search for an image in the archives of the management host, whose mount may hang.
+	archiveLimit = time.Minute
+	// imageLimit bounds a load or pull of an image over a slow line, like the step that needs it.
+	imageLimit = 10 * time.Minute
+	// visitLimit bounds a visit to a node: sending a program, and all that it does there.
+	visitLimit = 2 * time.Minute
+	// stopSlack is what a stop may take beyond etcd's grace period.
+	stopSlack = 15 * time.Second
 
-	// EndpointLimit bounds all requests of one probe of a member, QuorumLimit those of them that need a quorum: without
+	// endpointLimit bounds all requests of one probe of a member, quorumLimit those of them that need a quorum: without
 	// one there is still time for the local ones.
-	EndpointLimit = time.Second
-	QuorumLimit   = 800 * time.Millisecond
-	// ProposalLimit bounds requests that go through raft.
-	ProposalLimit = 5 * time.Second
-	// MembershipLimit bounds a change of the member list. etcd itself gives up after 7 s, or later during an election.
-	MembershipLimit = 12 * time.Second
+	endpointLimit = time.Second
+	quorumLimit   = 800 * time.Millisecond
+	// proposalLimit bounds requests that go through raft.
+	proposalLimit = 5 * time.Second
+	// membershipLimit bounds a change of the member list. etcd itself gives up after 7 s, or later during an election.
+	membershipLimit = 12 * time.Second
 )
 
 // Bounds of the pauses between attempts.

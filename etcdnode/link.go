@@ -48,7 +48,7 @@ func (l *link) run(ctx context.Context) {
 		l.set(nil, errClosed, false)
 		close(l.ended)
 	}()
-	pause := &backoff.ExponentialBackOff{InitialInterval: reconnectMin, MaxInterval: ReconnectMax, Multiplier: 2, RandomizationFactor: 0.5}
+	pause := &backoff.ExponentialBackOff{InitialInterval: reconnectMin, MaxInterval: reconnectMax, Multiplier: 2, RandomizationFactor: 0.5}
 	pause.Reset()
 	for {
 		l.mu.Lock()
@@ -62,7 +62,7 @@ func (l *link) run(ctx context.Context) {
 			return
 		}
 		l.set(s, err, true)
-		wait := min(pause.NextBackOff(), ReconnectMax)
+		wait := min(pause.NextBackOff(), reconnectMax)
 		if err == nil {
 			pause.Reset()
 			select {

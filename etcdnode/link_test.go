@@ -111,11 +111,11 @@ func TestLink_ComesBackByItselfAndAtOnceWhenAsked(t *testing.T) {
 		if _, err := fleet.session(t.Context(), node.node); err != nil {
 			t.Error(err)
 		}
-		if least = min(least, time.Since(began)); least < ReconnectMax/4 {
+		if least = min(least, time.Since(began)); least < reconnectMax/4 {
 			break
 		}
 	}
-	if least >= ReconnectMax/4 {
+	if least >= reconnectMax/4 {
 		t.Errorf("a call does not poke: connected after %s", least)
 	}
 	awaitProblem(t, fleet, "", patience)

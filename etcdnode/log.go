@@ -9,7 +9,7 @@ import (
 // Log returns the last bytes, at most most, of a container's output. cke.ErrNotFound: there is no such container.
 func (f *Fleet) Log(ctx context.Context, n cke.Node, container string, most int) (log []byte, err error) {
 	m := machine{f, n}
-	err = m.read(ctx, CopyLimit, "read the log of "+container, func(ctx context.Context, s *session) error {
+	err = m.read(ctx, copyLimit, "read the log of "+container, func(ctx context.Context, s *session) error {
 		log, err = s.engine.endOfLog(ctx, container, most)
 		return err
 	})

@@ -64,7 +64,7 @@ func own(ctx context.Context, s *session, j cke.Join) (engineContainer, error) {
 // EnsureContainer implements cke.Machine.
 func (m machine) EnsureContainer(ctx context.Context, spec cke.MemberSpec) error {
 	d := Describe(spec)
-	return m.write(ctx, EngineLimit, "create container "+d.Name, func(ctx context.Context, s *session) error {
+	return m.write(ctx, engineLimit, "create container "+d.Name, func(ctx context.Context, s *session) error {
 		// The engine would make a volume that is missing, without labels.
 		before, err := m.volume(ctx, s, spec.Join)
 		if err == nil && d.Restart == restartAlways {
@@ -160,7 +160,7 @@ func (m machine) PutFiles(ctx context.Context, j cke.Join, files []cke.File) err
 	if err != nil {
 		return fmt.Errorf("put files into %s: %w", j.Volume, err)
 	}
-	return m.write(ctx, CopyLimit, "put files into "+j.Volume, func(ctx context.Context, s *session) error {
+	return m.write(ctx, copyLimit, "put files into "+j.Volume, func(ctx context.Context, s *session) error {
 		c, err := own(ctx, s, j)
 		if err != nil {
 			return err
@@ -183,7 +183,7 @@ func (m machine) PutFounder(ctx context.Context, spec cke.MemberSpec, files []ck
 	if err != nil {
 		return fmt.Errorf("put files into %s: %w", j.Volume, err)
 	}
-	return m.write(ctx, CopyLimit, "put files and the first log into "+j.Volume, func(ctx context.Context, s *session) error {
+	return m.write(ctx, copyLimit, "put files and the first log into "+j.Volume, func(ctx context.Context, s *session) error {
 		c, err := own(ctx, s, j)
 		if err != nil {
 			return err
@@ -296,7 +296,7 @@ func parents(p string) []string {
 
 // Clock implements cke.Machine.
 func (m machine) Clock(ctx context.Context) (now time.Time, err error) {
-	err = m.read(ctx, EngineLimit, "read the clock", func(ctx context.Context, s *session) error {
+	err = m.read(ctx, engineLimit, "read the clock", func(ctx context.Context, s *session) error {
 		if err := s.engine.ping(ctx); err != nil {
 			return err
 		}
@@ -310,7 +310,7 @@ func (m machine) Clock(ctx context.Context) (now time.Time, err error) {
 
 // StartContainer implements cke.Machine.
 func (m machine) StartContainer(ctx context.Context, j cke.Join) error {
-	return m.write(ctx, EngineLimit, "start container "+j.Volume, func(ctx context.Context, s *session) error {
+	return m.write(ctx, engineLimit, "start container "+j.Volume, func(ctx context.Context, s *session) error {
 		c, err := own(ctx, s, j)
 		if err != nil || c.State == cke.ContainerRunning {
 			return err
@@ -324,7 +324,7 @@ func (m machine) StartContainer(ctx context.Context, j cke.Join) error {
 
 // KeepRunning implements cke.Machine.
 func (m machine) KeepRunning(ctx context.Context, j cke.Join) error {
-	return m.write(ctx, EngineLimit, "keep container "+j.Volume+" running", func(ctx context.Context, s *session) error {
+	return m.write(ctx, engineLimit, "keep container "+j.Volume+" running", func(ctx context.Context, s *session) error {
 		c, err := own(ctx, s, j)
 		if err != nil {
 			return err
@@ -347,14 +347,14 @@ const (
 
 // StopContainer implements cke.Machine. A container that does not exist counts as stopped.
 func (m machine) StopContainer(ctx context.Context, j cke.Join, grace time.Duration) error {
-	return m.write(ctx, grace+StopSlack, "stop container "+j.Volume, func(ctx context.Context, s *session) error {
+	return m.write(ctx, grace+stopSlack, "stop container "+j.Volume, func(ctx context.Context, s *session) error {
 		return stopForGood(ctx, s, grace, func() (engineContainer, error) { return own(ctx, s, j) })
 	})
 }
 
 // RemoveContainer implements cke.Machine.
 func (m machine) RemoveContainer(ctx context.Context, j cke.Join) error {
-	return m.write(ctx, EngineLimit, "remove container "+j.Volume, func(ctx context.Context, s *session) error {
+	return m.write(ctx, engineLimit, "remove container "+j.Volume, func(ctx context.Context, s *session) error {
 		c, err := own(ctx, s, j)
 		if errors.Is(err, cke.ErrNotFound) {
 			return nil
@@ -368,7 +368,7 @@ func (m machine) RemoveContainer(ctx context.Context, j cke.Join) error {
 
 // Container implements cke.Machine.
 func (m machine) Container(ctx context.Context, j cke.Join) (found cke.Container, err error) {
-	err = m.read(ctx, EngineLimit, "inspect container "+j.Volume, func(ctx context.Context, s *session) error {
+	err = m.read(ctx, engineLimit, "inspect container "+j.Volume, func(ctx context.Context, s *session) error {
 		c, err := own(ctx, s, j)
 		if err != nil {
 			return err

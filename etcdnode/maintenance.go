@@ -71,7 +71,7 @@ func (f *Fleet) alarm(ctx context.Context, url, what string, action pb.AlarmRequ
 	if !there {
 		return fmt.Errorf("%q is not an alarm of etcd", a.Kind)
 	}
-	return f.callKnown(ctx, MembershipLimit, url, what+" "+a.Kind, func(ctx context.Context, conn *grpc.ClientConn) error {
+	return f.callKnown(ctx, membershipLimit, url, what+" "+a.Kind, func(ctx context.Context, conn *grpc.ClientConn) error {
 		_, err := pb.NewMaintenanceClient(conn).Alarm(ctx, &pb.AlarmRequest{Action: action, MemberID: id, Alarm: pb.AlarmType(kind)})
 		return err
 	})

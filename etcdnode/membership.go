@@ -18,7 +18,7 @@ const databasePath = DataPath + "/" + dataDir + "/member/snap/db"
 
 // DataSize implements cke.Machine.
 func (m machine) DataSize(ctx context.Context, j cke.Join) (size int64, err error) {
-	err = m.read(ctx, EngineLimit, "read the size of the database in "+j.Volume, func(ctx context.Context, s *session) error {
+	err = m.read(ctx, engineLimit, "read the size of the database in "+j.Volume, func(ctx context.Context, s *session) error {
 		c, err := own(ctx, s, j)
 		if err != nil {
 			return err
@@ -68,7 +68,7 @@ func (f *Fleet) MoveLeader(ctx context.Context, url, id string) error {
 	if err != nil {
 		return fmt.Errorf("%q is not a member id", id)
 	}
-	return f.callWithin(ctx, MembershipLimit, url, "move leader to "+id, func(ctx context.Context, conn *grpc.ClientConn) error {
+	return f.callWithin(ctx, membershipLimit, url, "move leader to "+id, func(ctx context.Context, conn *grpc.ClientConn) error {
 		_, err := pb.NewMaintenanceClient(conn).MoveLeader(ctx, &pb.MoveLeaderRequest{TargetID: target})
 		return err
 	})
@@ -93,7 +93,7 @@ func (f *Fleet) changeMember(ctx context.Context, url, what, id string, ask func
 // change asks for one change of the member list, and distinguishes what callers act on.
 func (f *Fleet) change(ctx context.Context, url, what string, ask func(context.Context, pb.ClusterClient) error) error {
 	var known error
-	err := f.callWithin(ctx, MembershipLimit, url, what, func(ctx context.Context, conn *grpc.ClientConn) error {
+	err := f.callWithin(ctx, membershipLimit, url, what, func(ctx context.Context, conn *grpc.ClientConn) error {
 		err := ask(ctx, pb.NewClusterClient(conn))
 		known = membershipError(err)
 		return err

@@ -77,7 +77,7 @@ func (a *nodeAccess) connect(ctx context.Context) (s *session, err error) {
 		s.spawn(func() { a.follow(s) })
 	}
 	if handOver && a.fleet.config.HostKeys != nil {
-		ctx, cancel := context.WithTimeout(ctx, allowed(DialLimit))
+		ctx, cancel := context.WithTimeout(ctx, allowed(dialLimit))
 		defer cancel()
 		a.fleet.config.HostKeys.Offered(ctx, a.node.Address, shown)
 	}

@@ -71,7 +71,7 @@ func (a *nodeAccess) look(ctx context.Context, old nodeFacts, begun time.Time) n
 		return old.failed(a.node, err, begun)
 	}
 	var facts nodeFacts
-	err = s.call(ctx, allowed(LookLimit), "list containers and volumes", func(ctx context.Context) (err error) {
+	err = s.call(ctx, allowed(lookLimit), "list containers and volumes", func(ctx context.Context) (err error) {
 		facts, err = a.survey(ctx, s, old)
 		return err
 	})
@@ -166,7 +166,7 @@ func (f *Fleet) complete(ctx context.Context, s *session, c cke.Container, known
 			c.LastWords = words
 		}
 	}
-	limit := allowed(DataLookLimit)
+	limit := allowed(dataLookLimit)
 	if c.Running() { // it is seldom gone, and searched for again soon
 		limit = allowed(runningDataLimit)
 	}
@@ -224,7 +224,7 @@ func portsOf(ctx context.Context, address string, client, peer int) (c, p cke.Po
 }
 
 func portState(ctx context.Context, address string, port int) cke.PortState {
-	ctx, cancel := context.WithTimeout(ctx, allowed(PortLimit))
+	ctx, cancel := context.WithTimeout(ctx, allowed(portLimit))
 	defer cancel()
 	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", net.JoinHostPort(address, strconv.Itoa(port)))
 	switch {

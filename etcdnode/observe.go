@@ -20,8 +20,8 @@ func (f *Fleet) currentScope() scope {
 
 // Observe returns facts that were read after the call, as far as nodes and members answer. It never fails.
 //
-// It waits AnswerWait for a node or member that answered before, and not at all for one that is known to be silent.
-// The first observation waits DialLimit for all, as nothing is known about them yet. Later answers make Changed
+// It waits answerWait for a node or member that answered before, and not at all for one that is known to be silent.
+// The first observation waits dialLimit for all, as nothing is known about them yet. Later answers make Changed
 // receive.
 func (f *Fleet) Observe(ctx context.Context) cke.Observation {
 	select { // what Update set before this call is observed now
@@ -30,9 +30,9 @@ func (f *Fleet) Observe(ctx context.Context) cke.Observation {
 	}
 	f.mu.Lock()
 	sc := f.scope
-	wait := allowed(AnswerWait)
+	wait := allowed(answerWait)
 	if !f.everSeen {
-		wait, f.everSeen = allowed(DialLimit), true
+		wait, f.everSeen = allowed(dialLimit), true
 	}
 	nodes := make([]*watch[nodeFacts], len(sc.nodes))
 	for i, n := range sc.nodes {
@@ -56,8 +56,8 @@ func (f *Fleet) Observe(ctx context.Context) cke.Observation {
 	for i, n := range sc.nodes {
 		l.statuses = append(l.statuses, f.nodeStatus(forNodes, n, nodes[i], l.tickets[i]))
 	}
-	// An observation of a member ends with EndpointLimit at the latest, and then tells more than "no answer".
-	forMembers, cancel := context.WithTimeout(ctx, allowed(EndpointLimit+EndpointLimit/4))
+	// An observation of a member ends with endpointLimit at the latest, and then tells more than "no answer".
+	forMembers, cancel := context.WithTimeout(ctx, allowed(endpointLimit+endpointLimit/4))
 	var wg sync.WaitGroup
 	cut := false
 	wg.Go(func() {
@@ -108,7 +108,7 @@ func (l looks) now() []cke.NodeStatus {
 	return all
 }
 
-// patience returns true when members need not be waited for any more: StoppedWait after they were asked, once a member's
+// patience returns true when members need not be waited for any more: stoppedWait after they were asked, once a member's
 // container is seen stopped that was not in the observation before; false when ctx ends. What is to be done about that does not depend on
 // what the others say, and without their leader they say it late. The connection of a member that dies breaks before
 // its engine tells, so what the engines tell during the wait counts as well.
@@ -119,7 +119,7 @@ func (f *Fleet) patience(ctx context.Context, l looks, asked time.Time) bool {
 		f.mu.Unlock()
 		for id := range stoppedMembers(l.scope.joins, l.now()) {
 			if !before[id] {
-				return slept(ctx, StoppedWait-time.Since(asked))
+				return slept(ctx, stoppedWait-time.Since(asked))
 			}
 		}
 		select {
@@ -171,7 +171,7 @@ func (f *Fleet) nodeStatus(ctx context.Context, n cke.Node, w *watch[nodeFacts],
 		return cke.NodeStatus{Node: n, Problem: problemOf(n, unreachable(n, errClosed), time.Now().UTC())}
 	}
 	facts, _, begun := w.last()
-	if late := !begun.IsZero() && time.Since(begun) > allowed(AnswerWait); late {
+	if late := !begun.IsZero() && time.Since(begun) > allowed(answerWait); late {
 		w.miss(ticket)
 	} else if w.wait(ctx.Done(), ticket) {
 		facts, _, _ = w.last()

@@ -28,7 +28,7 @@ type Login struct {
 // ShownHostKey returns the host key that a node shows, as HostKeys keeps it. It does not log in. Of several keys it is the one
 // that cke would pin. CodeUnreachable: sshd does not answer.
 func ShownHostKey(ctx context.Context, n cke.Node) (string, error) {
-	a := newAttempt(ctx, nil, allowed(DialLimit))
+	a := newAttempt(ctx, nil, allowed(dialLimit))
 	defer a.end()
 	check := &hostKeyCheck{node: n}
 	err := lookAtHostKey(a, n, check)
@@ -70,16 +70,16 @@ func (l Login) failed(do string, err error) error {
 	return &cke.Error{What: fmt.Sprintf("cannot %s ~/.ssh/authorized_keys of %s on %s", do, l.Node.User, l.Node.Name()), Err: err}
 }
 
-// dial connects and logs in, within OperatorLimit.
+// dial connects and logs in, within operatorLimit.
 func (l Login) dial(ctx context.Context) (*ssh.Client, error) {
 	n := l.Node
 	check, err := pinnedKeyCheck(n, n.SSH.HostKey)
 	if err != nil {
 		return nil, err
 	}
-	a := newAttempt(ctx, nil, allowed(OperatorLimit))
+	a := newAttempt(ctx, nil, allowed(operatorLimit))
 	defer a.end()
-	conn, err := (&net.Dialer{Timeout: allowed(DialLimit)}).DialContext(a.ctx, "tcp", n.SSHAddress())
+	conn, err := (&net.Dialer{Timeout: allowed(dialLimit)}).DialContext(a.ctx, "tcp", n.SSHAddress())
 	if err != nil {
 		return nil, explainHandshake(a, n, check, err)
 	}
@@ -91,7 +91,7 @@ func (l Login) dial(ctx context.Context) (*ssh.Client, error) {
 	if !stop() || err != nil {
 		conn.Close()
 		if errors.Is(cause, context.DeadlineExceeded) {
-			return nil, unreachable(n, fmt.Errorf("no login in %s", allowed(OperatorLimit)))
+			return nil, unreachable(n, fmt.Errorf("no login in %s", allowed(operatorLimit)))
 		}
 		return nil, explainHandshake(a, n, check, cmp.Or(cause, err))
 	}
@@ -161,9 +161,9 @@ func readKeys(ctx context.Context, client *ssh.Client) ([]byte, error) {
 // mostKeys bounds authorized_keys, in bytes.
 const mostKeys = 1 << 20
 
-// run runs a command on the node, within OperatorLimit. Its error says what the command wrote to stderr.
+// run runs a command on the node, within operatorLimit. Its error says what the command wrote to stderr.
 func run(ctx context.Context, client *ssh.Client, command string, stdin []byte) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, allowed(OperatorLimit))
+	ctx, cancel := context.WithTimeout(ctx, allowed(operatorLimit))
 	defer cancel()
 	defer context.AfterFunc(ctx, func() { client.Close() })()
 	s, err := client.NewSession()

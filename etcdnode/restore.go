@@ -20,8 +20,8 @@ import (
 	"cke"
 )
 
-// RestoreLimit bounds sending a snapshot to a node and making data from it.
-const RestoreLimit = 2 * time.Hour
+// restoreLimit bounds sending a snapshot to a node and making data from it.
+const restoreLimit = 2 * time.Hour
 
 // onceSuffix is what the name of a container that runs one command has behind that of its member.
 const onceSuffix = ".restore"
@@ -64,7 +64,7 @@ func restoreCommand(s cke.RestoreSpec) []string {
 // tool's own container, which is removed before the member is started: a late one finds it gone.
 func (m machine) RestoreData(ctx context.Context, r cke.RestoreSpec, open func(context.Context) (io.ReadCloser, error), progress func(string)) error {
 	j := r.Member.Join
-	return m.write(ctx, RestoreLimit, "restore the data of "+j.Volume, func(ctx context.Context, s *session) error {
+	return m.write(ctx, restoreLimit, "restore the data of "+j.Volume, func(ctx context.Context, s *session) error {
 		c, err := own(ctx, s, j)
 		if err != nil {
 			return err
@@ -212,7 +212,7 @@ func (m machine) runOnce(ctx context.Context, s *session, id, image, tool string
 
 // SaveData implements cke.Machine.
 func (m machine) SaveData(ctx context.Context, j cke.Join, w io.Writer) error {
-	return m.read(ctx, RestoreLimit, "read the data of "+j.Volume, func(ctx context.Context, s *session) error {
+	return m.read(ctx, restoreLimit, "read the data of "+j.Volume, func(ctx context.Context, s *session) error {
 		c, err := own(ctx, s, j)
 		if err != nil {
 			return err

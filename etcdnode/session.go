@@ -42,10 +42,10 @@ type session struct {
 	pong   chan struct{} // closed when the engine answers that ping, or the session ends
 }
 
-// connect makes a session: TCP, handshake and login within DialLimit. A host key seen for the first time is stored before the
-// session is used, within DialLimit again.
+// connect makes a session: TCP, handshake and login within dialLimit. A host key seen for the first time is stored before the
+// session is used, within dialLimit again.
 func (f *Fleet) connect(ctx context.Context, n cke.Node, check *hostKeyCheck, recovered func()) (*session, error) {
-	a := newAttempt(ctx, f.config.Handshakes, allowed(DialLimit))
+	a := newAttempt(ctx, f.config.Handshakes, allowed(dialLimit))
 	defer a.end()
 	signers, release, err := f.signers(a.ctx, n)
 	defer release()
@@ -58,7 +58,7 @@ func (f *Fleet) connect(ctx context.Context, n cke.Node, check *hostKeyCheck, re
 		return nil, explainHandshake(a, n, check, err)
 	}
 	a.end()
-	ctx, cancel := context.WithTimeout(ctx, allowed(DialLimit))
+	ctx, cancel := context.WithTimeout(ctx, allowed(dialLimit))
 	defer cancel()
 	if check.pinned == nil {
 		if err = f.config.HostKeys.Pin(ctx, n.Address, keyLine(check.shown)); err != nil {
@@ -73,7 +73,7 @@ func (f *Fleet) connect(ctx context.Context, n cke.Node, check *hostKeyCheck, re
 	s.engine.reach = &f.reach
 	s.ctx, s.end = context.WithCancel(context.Background())
 	s.spawn(func() { s.serve(asked) })
-	s.checkLater(KeepAliveEvery)
+	s.checkLater(keepAliveEvery)
 	return s, nil
 }
 
@@ -254,12 +254,12 @@ func (s *session) checkLater(wait time.Duration) {
 	time.AfterFunc(wait, func() {
 		s.spawn(func() {
 			silent := s.wire.silentFor()
-			if silent >= KeepAliveEvery {
-				s.alive(allowed(KeepAliveLimit))
+			if silent >= keepAliveEvery {
+				s.alive(allowed(keepAliveLimit))
 				silent = 0
 			}
 			if s.ctx.Err() == nil {
-				s.checkLater(max(KeepAliveEvery-silent, KeepAliveEvery/4))
+				s.checkLater(max(keepAliveEvery-silent, keepAliveEvery/4))
 			}
 		})
 	})

@@ -56,12 +56,12 @@ func AgentSigners(ctx context.Context, socket string) (signers []ssh.Signer, rel
 	if socket == "" {
 		return nil, func() {}, nil
 	}
-	conn, err := (&net.Dialer{Timeout: allowed(AgentLimit)}).DialContext(ctx, "unix", socket)
+	conn, err := (&net.Dialer{Timeout: allowed(agentLimit)}).DialContext(ctx, "unix", socket)
 	if err != nil {
 		return nil, func() {}, err
 	}
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
-	limit := time.AfterFunc(allowed(AgentLimit), func() { conn.Close() })
+	limit := time.AfterFunc(allowed(agentLimit), func() { conn.Close() })
 	signers, err = agent.NewClient(conn).Signers()
 	if !limit.Stop() {
 		signers, err = nil, os.ErrDeadlineExceeded

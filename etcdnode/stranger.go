@@ -11,7 +11,7 @@ import (
 
 // strangers asks the members that no membership names about themselves, at the addresses that the member list has.
 func (f *Fleet) strangers(ctx context.Context, members []cke.Member, joins []cke.Join) []cke.EndpointStatus {
-	ctx, cancel := context.WithTimeout(ctx, allowed(EndpointLimit+EndpointLimit/4))
+	ctx, cancel := context.WithTimeout(ctx, allowed(endpointLimit+endpointLimit/4))
 	defer cancel()
 	asked := time.Now()
 	var found []cke.EndpointStatus
@@ -41,7 +41,7 @@ func (f *Fleet) stranger(ctx context.Context, m cke.Member, url string, asked ti
 
 // elsewhere asks members where they are not on record.
 func (f *Fleet) elsewhere(ctx context.Context, ask []cke.Elsewhere) []cke.Elsewhere {
-	ctx, cancel := context.WithTimeout(ctx, allowed(EndpointLimit+EndpointLimit/4))
+	ctx, cancel := context.WithTimeout(ctx, allowed(endpointLimit+endpointLimit/4))
 	defer cancel()
 	asked := time.Now()
 	var wg sync.WaitGroup

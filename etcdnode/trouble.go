@@ -27,7 +27,7 @@ func explainHandshake(a *attempt, n cke.Node, check *hostKeyCheck, err error) er
 	case check.shown != nil && loginRefused(err):
 		return &cke.Error{Code: cke.CodeSSHAuth, What: fmt.Sprintf("%s refused the SSH login of user %s", n.Name(), n.User)}
 	case errors.Is(err, context.DeadlineExceeded):
-		return unreachable(n, fmt.Errorf("no answer in %s", allowed(DialLimit)))
+		return unreachable(n, fmt.Errorf("no answer in %s", allowed(dialLimit)))
 	case errors.As(err, &network):
 		return unreachable(n, network.Err)
 	case errors.Is(err, io.EOF):

@@ -40,14 +40,14 @@ const (
 
 // Visit runs a program on a node and returns its stdout. It calls start when all else is ready, before the program
 // starts. What was made on the node is removed, whatever the outcome; what a killed process or a restarted engine
-// left is removed by the next visit after VisitLimit. CodeImage: the image is not on the node. ErrNoDirectory: the
+// left is removed by the next visit after visitLimit. CodeImage: the image is not on the node. ErrNoDirectory: the
 // directory is not.
 func (f *Fleet) Visit(ctx context.Context, n cke.Node, v Visit, start func(context.Context) error) (stdout []byte, err error) {
 	m := machine{f, n}
 	id := make([]byte, 4)
 	_, _ = rand.Read(id) // never fails
 	name := visitPrefix + hex.EncodeToString(id)
-	err = m.write(ctx, VisitLimit, "visit", func(ctx context.Context, s *session) (err error) {
+	err = m.write(ctx, visitLimit, "visit", func(ctx context.Context, s *session) (err error) {
 		if err := m.prepareVisit(ctx, s, name, v); err != nil {
 			return err
 		}
@@ -70,7 +70,7 @@ func (f *Fleet) Visit(ctx context.Context, n cke.Node, v Visit, start func(conte
 
 // prepareVisit makes the container and puts the program into it.
 func (m machine) prepareVisit(ctx context.Context, s *session, name string, v Visit) error {
-	if err := removeLeft(ctx, s, time.Now().Add(-VisitLimit)); err != nil {
+	if err := removeLeft(ctx, s, time.Now().Add(-visitLimit)); err != nil {
 		return err
 	}
 	switch has, err := s.engine.hasImage(ctx, v.Image); {
@@ -124,10 +124,10 @@ const endAgain = 500 * time.Millisecond
 // endVisit removes the container of a visit, also when ctx has ended. A node or an engine that does not answer is
 // waited for.
 func (m machine) endVisit(ctx context.Context, name string) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), EngineLimit)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), engineLimit)
 	defer cancel()
 	for {
-		err := m.read(ctx, EngineLimit, "stop the visit", func(ctx context.Context, s *session) error {
+		err := m.read(ctx, engineLimit, "stop the visit", func(ctx context.Context, s *session) error {
 			err := s.engine.kill(ctx, name)
 			if errors.Is(err, cke.ErrConflict) {
 				return nil // the engine is removing it already

@@ -23,7 +23,7 @@ const helperSuffix = ".helper"
 // EnsureVolume implements cke.Machine.
 func (m machine) EnsureVolume(ctx context.Context, spec cke.MemberSpec) error {
 	j := spec.Join
-	return m.write(ctx, CopyLimit, "create volume "+j.Volume, func(ctx context.Context, s *session) error {
+	return m.write(ctx, copyLimit, "create volume "+j.Volume, func(ctx context.Context, s *session) error {
 		device := ""
 		if j.Etcd.VolumeRoot != "" {
 			device = path.Join(j.Etcd.VolumeRoot, j.Volume)
@@ -121,7 +121,7 @@ func unused(ctx context.Context, s *session, v engineVolume) error {
 // MarkOver implements cke.Machine. The mark is an empty volume: its labels are its content, and no removal of
 // containers removes it.
 func (m machine) MarkOver(ctx context.Context, cluster string, over []string) error {
-	return m.write(ctx, EngineLimit, "mark what is over of cluster "+cluster, func(ctx context.Context, s *session) error {
+	return m.write(ctx, engineLimit, "mark what is over of cluster "+cluster, func(ctx context.Context, s *session) error {
 		all, err := s.engine.volumes(ctx)
 		if err != nil {
 			return err
@@ -206,7 +206,7 @@ func (m machine) RemoveVolume(ctx context.Context, j cke.Join) error {
 }
 
 func (m machine) removeVolume(ctx context.Context, j cke.Join) error {
-	return m.write(ctx, CopyLimit, "remove volume "+j.Volume, func(ctx context.Context, s *session) error {
+	return m.write(ctx, copyLimit, "remove volume "+j.Volume, func(ctx context.Context, s *session) error {
 		v, err := s.engine.volume(ctx, j.Volume)
 		if errors.Is(err, cke.ErrNotFound) {
 			return nil

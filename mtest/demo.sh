@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The main job on one machine: three real nodes, a cke daemon with its embedded store, one etcd cluster.
-#   demo.sh up      builds and starts all of it, and shows what a person would do
+#   demo.sh up      builds and starts all of it, and shows what an operator would do
 #   demo.sh gameday starts it unless it runs, and breaks it under load; further arguments are those of cke-lab gameday
 #   demo.sh down    removes all of it
 set -euo pipefail

@@ -103,7 +103,7 @@ func (c CleanUp) Stages() []Stage {
 	var clean Stage
 	for _, j := range c.Left {
 		stop, remove := stopStep(j), removeStep(j)
-		clean = append(clean, only(wasAbandoned(j), unusedOnly(j, Step{Name: "clean", Node: j.Node.Name(), Limit: stopLimit + ImageLimit,
+		clean = append(clean, only(wasAbandoned(j), unusedOnly(j, Step{Name: "clean", Node: j.Node.Name(), Limit: stopLimit + imageLimit,
 			Run: func(ctx context.Context, e Env) error {
 				if err := stop.Run(ctx, e); err != nil {
 					return err
@@ -243,7 +243,7 @@ func stopBy(j cke.Join, stop func(context.Context, Env, cke.Join) error) Step {
 
 // removeStep removes the join's container, then its volume.
 func removeStep(j cke.Join) Step {
-	return Step{Name: "remove", Node: j.Node.Name(), Limit: ImageLimit, Run: func(ctx context.Context, e Env) error {
+	return Step{Name: "remove", Node: j.Node.Name(), Limit: imageLimit, Run: func(ctx context.Context, e Env) error {
 		if err := removeContainer(ctx, e, j); err != nil {
 			return err
 		}

@@ -13,15 +13,15 @@ import (
 
 // Limits of the steps of AddMember.
 const (
-	// ChangeLimit bounds a change of the member list, with the time until etcd is ready for it.
-	ChangeLimit = 20 * time.Second
-	// CatchUpLimit bounds the wait for a learner to receive the database; then the next round observes again.
-	CatchUpLimit = 5 * time.Minute
+	// changeLimit bounds a change of the member list, with the time until etcd is ready for it.
+	changeLimit = 20 * time.Second
+	// catchUpLimit bounds the wait for a learner to receive the database; then the next round observes again.
+	catchUpLimit = 5 * time.Minute
 	// ReceiveRate is the least number of bytes per second that a learner receives over a slow line; it gets that time in
-	// addition to CatchUpLimit.
+	// addition to catchUpLimit.
 	ReceiveRate = 1 << 20
 	// receiveLimit bounds it all: etcd's databases are of 8 GB at most.
-	receiveLimit = CatchUpLimit + 8<<30/ReceiveRate*time.Second
+	receiveLimit = catchUpLimit + 8<<30/ReceiveRate*time.Second
 	// telling is the size in bytes from which a database file shows by itself that the learner has received it: an
 	// empty one has some tens of kilobytes.
 	telling = 1 << 20
@@ -49,17 +49,17 @@ func (a AddMember) Targets() []string { return []string{a.Node.Name()} }
 func (a AddMember) Stages() []Stage {
 	n := a.Node.Name()
 	return []Stage{
-		{{Name: "image", Node: n, Limit: ImageLimit, Run: func(ctx context.Context, e Env) error {
+		{{Name: "image", Node: n, Limit: imageLimit, Run: func(ctx context.Context, e Env) error {
 			return e.Machines.Machine(a.Node).EnsureImage(ctx, a.Etcd.Image, e.Progress)
 		}}},
 		{{Name: "record-join", Node: n, Run: a.recordJoin}},
-		{{Name: "add-learner", Node: n, Limit: ChangeLimit, Run: func(ctx context.Context, e Env) error {
+		{{Name: "add-learner", Node: n, Limit: changeLimit, Run: func(ctx context.Context, e Env) error {
 			return whenReady(ctx, e, func() error { return a.addLearner(ctx, e) })
 		}}},
 		{{Name: "prepare", Node: n, Run: a.prepare}},
 		{{Name: "start", Node: n, Run: a.start}},
 		{{Name: "receive-data", Node: n, Limit: receiveLimit, Run: a.receive}},
-		{{Name: "serve", Node: n, Limit: RejoinLimit, Run: a.serve}},
+		{{Name: "serve", Node: n, Limit: rejoinLimit, Run: a.serve}},
 	}
 }
 
@@ -258,9 +258,9 @@ func (a AddMember) receive(ctx context.Context, e Env) error {
 func (a AddMember) patience(ctx context.Context, e Env) time.Duration {
 	list, _, err := readList(ctx, e)
 	if err != nil {
-		return CatchUpLimit
+		return catchUpLimit
 	}
-	return CatchUpLimit + time.Duration(e.Etcd.Endpoint(ctx, list.via).DBSize/ReceiveRate)*time.Second
+	return catchUpLimit + time.Duration(e.Etcd.Endpoint(ctx, list.via).DBSize/ReceiveRate)*time.Second
 }
 
 // runOnOwnData makes the container of a learner again with the arguments of StartOwnData, unless it has them: with those of

@@ -42,7 +42,7 @@ func (c ChangeAddress) Disrupts() []cke.JoinID { return []cke.JoinID{c.Join.ID} 
 func (c ChangeAddress) Stages() []Stage {
 	n := c.Node.Name()
 	stages := []Stage{
-		{{Name: "image", Node: n, Limit: ImageLimit, Run: func(ctx context.Context, e Env) error {
+		{{Name: "image", Node: n, Limit: imageLimit, Run: func(ctx context.Context, e Env) error {
 			return e.Machines.Machine(c.Node).EnsureImage(ctx, cmp.Or(c.Image, c.Join.Etcd.Image), e.Progress)
 		}}},
 		{{Name: "same-machine", Node: n, Run: c.prove}},
@@ -53,7 +53,7 @@ func (c ChangeAddress) Stages() []Stage {
 	return append(stages, []Stage{
 		{{Name: "try-files", Node: n, Run: c.tryFiles}},
 		{{Name: "move-leader", Node: n, Run: func(ctx context.Context, e Env) error { return moveLeaderFrom(ctx, e, c.Join) }}},
-		{{Name: "update-member", Node: n, Limit: ChangeLimit, Run: func(ctx context.Context, e Env) error {
+		{{Name: "update-member", Node: n, Limit: changeLimit, Run: func(ctx context.Context, e Env) error {
 			return whenReady(ctx, e, func() error { return c.update(ctx, e) })
 		}}},
 		{{Name: "stop", Node: n, Limit: stopLimit, Run: c.stop}},
@@ -62,7 +62,7 @@ func (c ChangeAddress) Stages() []Stage {
 			return putJoin(ctx, e, c.Join.ID, func(j *cke.Join) { *j = c.moved(*j) })
 		}}},
 		{{Name: "start", Node: n, Limit: stopLimit + DefaultStepLimit, Run: c.start}},
-		{{Name: "serve", Node: n, Limit: RejoinLimit, Run: func(ctx context.Context, e Env) error { return awaitServing(ctx, e, c.moved(c.Join)) }}},
+		{{Name: "serve", Node: n, Limit: rejoinLimit, Run: func(ctx context.Context, e Env) error { return awaitServing(ctx, e, c.moved(c.Join)) }}},
 	}...)
 }
 

@@ -31,7 +31,7 @@ func (a AdoptMember) Stages() []Stage {
 	n := a.Node.Name()
 	stages := []Stage{
 		{{Name: "move-leader", Node: n, Run: func(ctx context.Context, e Env) error { return moveLeaderFromStranger(ctx, e, a.Member.ID) }}},
-		{{Name: "remove", Node: n, Limit: ChangeLimit, Run: func(ctx context.Context, e Env) error {
+		{{Name: "remove", Node: n, Limit: changeLimit, Run: func(ctx context.Context, e Env) error {
 			return whenReady(ctx, e, func() error { return RemoveMember{Member: a.Member}.remove(ctx, e) })
 		}}},
 	}

@@ -27,15 +27,15 @@ func (SetAuth) Targets() []string { return nil }
 
 // Stages implements Operation.
 func (s SetAuth) Stages() []Stage {
-	set := Stage{{Name: s.Name(), Limit: ChangeLimit, Run: s.set}}
-	prove := Stage{{Name: "prove", Limit: ChangeLimit, Run: func(ctx context.Context, e Env) error { return s.verify(ctx, e, s.On) }}}
+	set := Stage{{Name: s.Name(), Limit: changeLimit, Run: s.set}}
+	prove := Stage{{Name: "prove", Limit: changeLimit, Run: func(ctx context.Context, e Env) error { return s.verify(ctx, e, s.On) }}}
 	if !s.On {
 		return []Stage{set, prove}
 	}
-	admit := Stage{{Name: "set up user " + cke.EtcdUser, Limit: ChangeLimit, Run: func(ctx context.Context, e Env) error {
+	admit := Stage{{Name: "set up user " + cke.EtcdUser, Limit: changeLimit, Run: func(ctx context.Context, e Env) error {
 		return throughAny(ctx, e, func(url string) error { return e.Etcd.AdmitSelf(ctx, url) })
 	}}}
-	verify := Stage{{Name: "verify", Limit: ChangeLimit, Run: s.admitted}}
+	verify := Stage{{Name: "verify", Limit: changeLimit, Run: s.admitted}}
 	return []Stage{admit, verify, set, prove}
 }
 

@@ -52,7 +52,7 @@ func (b BeginRestore) order() cke.RestoreOrder { return *b.Task.Restore }
 
 // Stages implements Operation.
 func (b BeginRestore) Stages() []Stage {
-	stages := []Stage{append(onEach(b.Founders, "image", ImageLimit, func(ctx context.Context, e Env, n cke.Node) error {
+	stages := []Stage{append(onEach(b.Founders, "image", imageLimit, func(ctx context.Context, e Env, n cke.Node) error {
 		return e.Machines.Machine(n).EnsureImage(ctx, b.Spec.Options.Etcd.Image, e.Progress)
 	}), authorities())}
 	if len(b.Fence) > 0 {
@@ -62,7 +62,7 @@ func (b BeginRestore) Stages() []Stage {
 	var checked cke.Snapshot
 	var ran map[cke.JoinID]time.Time
 	return whileWanted(append(stages,
-		Stage{{Name: "fetch", Limit: SnapshotLimit, Run: func(ctx context.Context, e Env) (err error) {
+		Stage{{Name: "fetch", Limit: snapshotLimit, Run: func(ctx context.Context, e Env) (err error) {
 			if b.order().Survivor != "" {
 				if ran, err = lastStarts(ctx, e, b.Fence); err != nil {
 					return err

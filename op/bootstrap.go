@@ -12,8 +12,8 @@ import (
 
 // Limits of the bootstrap's longer steps.
 const (
-	ImageLimit = 10 * time.Minute // pull or load over a slow line
-	ServeLimit = 30 * time.Second // from the last start to a linearizable read through every member
+	imageLimit = 10 * time.Minute // pull or load over a slow line
+	serveLimit = 30 * time.Second // from the last start to a linearizable read through every member
 )
 
 // Bootstrap starts the cluster's first members on its control-plane nodes, or resumes a bootstrap that a crash
@@ -47,7 +47,7 @@ func (b Bootstrap) Targets() []string { return names(b.Founders) }
 
 // Stages implements Operation.
 func (b Bootstrap) Stages() []Stage {
-	images := onEach(b.Founders, "image", ImageLimit, b.image)
+	images := onEach(b.Founders, "image", imageLimit, b.image)
 	prepare := onEach(b.Founders, "prepare", 0, b.prepare)
 	start := onEach(b.Founders, "start", 0, b.start)
 	stages := []Stage{
@@ -58,7 +58,7 @@ func (b Bootstrap) Stages() []Stage {
 	}
 	return append(stages,
 		start,
-		onEach(b.Founders, "serve", ServeLimit, b.serve),
+		onEach(b.Founders, "serve", serveLimit, b.serve),
 		onEach(b.Founders, "keep-running", 0, b.keepRunning),
 		Stage{{Name: "record-formed", Run: b.recordFormed}},
 	)

@@ -15,8 +15,8 @@ import (
 
 // Bounds of a comparison.
 const (
-	// CompareLimit bounds a comparison of all members: hashing reads all data that a member holds.
-	CompareLimit = 30 * time.Minute
+	// compareLimit bounds a comparison of all members: hashing reads all data that a member holds.
+	compareLimit = 30 * time.Minute
 	// compareTries is how often it is started again because compaction moved on meanwhile.
 	compareTries = 5
 	// compareEvery is the pause before it is started again.
@@ -43,7 +43,7 @@ func (c CompareData) Targets() []string { return joinNames(c.Joins) }
 
 // Stages implements Operation.
 func (c CompareData) Stages() []Stage {
-	return []Stage{{{Name: "compare", Limit: CompareLimit, Run: c.compare}}}
+	return []Stage{{{Name: "compare", Limit: compareLimit, Run: c.compare}}}
 }
 
 func (c CompareData) compare(ctx context.Context, e Env) error {

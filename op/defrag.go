@@ -8,8 +8,8 @@ import (
 	"cke"
 )
 
-// DefragmentLimit bounds the rewriting of one member's database: some gigabytes on a slow disk.
-const DefragmentLimit = 10 * time.Minute
+// defragmentLimit bounds the rewriting of one member's database: some gigabytes on a slow disk.
+const defragmentLimit = 10 * time.Minute
 
 // Defragment gives the free pages of members' databases back to their disks, one member at a time. A member does not
 // answer meanwhile, so each must serve again before the next one.
@@ -42,8 +42,8 @@ func (d Defragment) Stages() []Stage {
 		n := j.Node.Name()
 		stages = append(stages,
 			Stage{{Name: "move-leader", Node: n, Run: func(ctx context.Context, e Env) error { return moveLeaderFrom(ctx, e, j) }}},
-			Stage{{Name: "defragment", Node: n, Limit: DefragmentLimit, Run: func(ctx context.Context, e Env) error { return defragment(ctx, e, j) }}},
-			Stage{{Name: "serve", Node: n, Limit: RejoinLimit, Run: func(ctx context.Context, e Env) error { return awaitServing(ctx, e, j) }}})
+			Stage{{Name: "defragment", Node: n, Limit: defragmentLimit, Run: func(ctx context.Context, e Env) error { return defragment(ctx, e, j) }}},
+			Stage{{Name: "serve", Node: n, Limit: rejoinLimit, Run: func(ctx context.Context, e Env) error { return awaitServing(ctx, e, j) }}})
 	}
 	return stages
 }

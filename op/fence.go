@@ -96,7 +96,7 @@ func (c CancelRestore) Stages() []Stage {
 		failed := make([]error, len(c.Revive))
 		var revive Stage
 		for i, j := range c.Revive {
-			start := Step{Name: "start-again", Node: j.Node.Name(), Limit: ImageLimit, Run: func(ctx context.Context, e Env) error {
+			start := Step{Name: "start-again", Node: j.Node.Name(), Limit: imageLimit, Run: func(ctx context.Context, e Env) error {
 				if err := startAgain(ctx, e, j); err != nil {
 					return err
 				}

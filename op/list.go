@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/url"
 	"slices"
 	"time"
 
@@ -80,8 +79,8 @@ func Is(m cke.Member, j cke.Join) bool {
 // has its name. It may have moved to other ports since the store was copied.
 func MayBe(m cke.Member, j cke.Join) bool {
 	return Is(m, j) || j.MemberID == "" && (m.Name == j.Member || slices.ContainsFunc(m.PeerURLs, func(text string) bool {
-		u, err := url.Parse(text)
-		return err == nil && u.Hostname() == j.Node.Address
+		host, _ := cke.HostPort(text)
+		return host == j.Node.Address
 	}))
 }
 

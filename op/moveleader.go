@@ -23,7 +23,7 @@ func (m MoveLeader) Targets() []string { return []string{m.Join.Node.Name()} }
 
 // Stages implements Operation.
 func (m MoveLeader) Stages() []Stage {
-	return []Stage{{{Name: "move-leader", Node: m.Join.Node.Name(), Limit: ChangeLimit, Run: m.move}}}
+	return []Stage{{{Name: "move-leader", Node: m.Join.Node.Name(), Limit: changeLimit, Run: m.move}}}
 }
 
 // move asks the leader again until the member leads: a transfer that takes longer than an election is given up by etcd.

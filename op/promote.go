@@ -36,10 +36,10 @@ func (p PromoteMember) Stages() []Stage {
 	return []Stage{
 		{{Name: "own-data", Node: n, Limit: stopLimit, Run: p.ownData}},
 		{{Name: "caught-up", Node: n, Run: p.caughtUp}},
-		{{Name: "promote", Node: n, Limit: ChangeLimit, Run: func(ctx context.Context, e Env) error {
+		{{Name: "promote", Node: n, Limit: changeLimit, Run: func(ctx context.Context, e Env) error {
 			return whenReady(ctx, e, func() error { return p.promote(ctx, e) })
 		}}},
-		{{Name: "serve", Node: n, Limit: RejoinLimit, Run: func(ctx context.Context, e Env) error {
+		{{Name: "serve", Node: n, Limit: rejoinLimit, Run: func(ctx context.Context, e Env) error {
 			return awaitServing(ctx, e, p.Join)
 		}}},
 	}

@@ -48,7 +48,7 @@ func (r RemoveMember) Stages() []Stage {
 	n := r.Targets()[0]
 	stages := []Stage{
 		{{Name: "move-leader", Node: n, Run: r.moveLeader}},
-		{{Name: "remove", Node: n, Limit: ChangeLimit, Run: func(ctx context.Context, e Env) error {
+		{{Name: "remove", Node: n, Limit: changeLimit, Run: func(ctx context.Context, e Env) error {
 			return whenReady(ctx, e, func() error { return r.remove(ctx, e) })
 		}}},
 	}

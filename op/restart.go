@@ -42,8 +42,8 @@ func (r RestartMember) Stages() []Stage {
 	n := r.Join.Node.Name()
 	move := Stage{{Name: "move-leader", Node: n, Run: func(ctx context.Context, e Env) error { return moveLeaderFrom(ctx, e, r.Join) }}}
 	stop := Stage{{Name: "stop", Node: n, Limit: stopLimit, Run: r.stop}}
-	serve := Stage{{Name: "serve", Node: n, Limit: RejoinLimit, Run: func(ctx context.Context, e Env) error { return awaitServing(ctx, e, r.Join) }}}
-	stages := []Stage{{{Name: "image", Node: n, Limit: ImageLimit, Run: func(ctx context.Context, e Env) error {
+	serve := Stage{{Name: "serve", Node: n, Limit: rejoinLimit, Run: func(ctx context.Context, e Env) error { return awaitServing(ctx, e, r.Join) }}}
+	stages := []Stage{{{Name: "image", Node: n, Limit: imageLimit, Run: func(ctx context.Context, e Env) error {
 		return e.Machines.Machine(r.Join.Node).EnsureImage(ctx, r.Etcd.Image, e.Progress)
 	}}}}
 	if r.Runs != "" || !r.Etcd.Equal(r.Join.Etcd) { // options on record with which it runs are known to work

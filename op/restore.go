@@ -13,8 +13,8 @@ import (
 
 // Limits of a restore's longer steps.
 const (
-	// SnapshotLimit bounds fetching a snapshot, and bringing it to a node and making data of it.
-	SnapshotLimit = 2 * time.Hour
+	// snapshotLimit bounds fetching a snapshot, and bringing it to a node and making data of it.
+	snapshotLimit = 2 * time.Hour
 	// finalLimit bounds storing what is new in the cluster that a restore replaces, while clients continue.
 	finalLimit = time.Minute
 )
@@ -57,9 +57,9 @@ func (r Restore) Stages() []Stage {
 	} else {
 		var ran []time.Time
 		stages = slices.Concat([]Stage{
-			append(r.each("image", ImageLimit, r.image), Step{Name: "fetch", Limit: SnapshotLimit, Run: r.fetch}, authorities()),
+			append(r.each("image", imageLimit, r.image), Step{Name: "fetch", Limit: snapshotLimit, Run: r.fetch}, authorities()),
 			r.each("prepare", 0, r.prepare),
-			r.each("restore-data", SnapshotLimit, r.restoreData),
+			r.each("restore-data", snapshotLimit, r.restoreData),
 			{{Name: "store-last", Limit: finalLimit + stoppedLimit + 2*DefaultStepLimit, Run: func(ctx context.Context, e Env) (err error) {
 				if ran, err = starts(ctx, e, r.Fence); err != nil {
 					return err
@@ -80,8 +80,8 @@ func (r Restore) Stages() []Stage {
 	stages = append(stages, markOver(nodesOf(slices.Concat(r.Fence, r.Founders)), cke.Identity.Over))
 	return append(stages,
 		r.each("start", 0, r.start),
-		r.each("serve", ServeLimit, r.serve),
-		r.each("verify", SnapshotLimit, r.verify),
+		r.each("serve", serveLimit, r.serve),
+		r.each("verify", snapshotLimit, r.verify),
 		r.each("keep-running", 0, r.keepRunning),
 		Stage{{Name: "forget-snapshot", Run: r.forget}},
 		Stage{{Name: "record-formed", Run: r.recordFormed}},

@@ -11,7 +11,7 @@ import (
 )
 
 // slowLists is an etcd whose members that know no leader keep a linearizable question waiting, as etcd does, until
-// the caller gives up (etcdnode.ProposalLimit).
+// the caller gives up (proposalLimit in etcdnode).
 type slowLists struct{ cke.Etcd }
 
 func (e slowLists) Members(ctx context.Context, url string) (string, []cke.Member, error) {

@@ -9,8 +9,8 @@ import (
 	"cke"
 )
 
-// RejoinLimit bounds the wait for a member that was started on its own data to serve again.
-const RejoinLimit = 20 * time.Second
+// rejoinLimit bounds the wait for a member that was started on its own data to serve again.
+const rejoinLimit = 20 * time.Second
 
 // StartMembers starts members on their own data, all at once.
 type StartMembers struct {
@@ -33,11 +33,11 @@ func (s StartMembers) Targets() []string { return joinNames(s.Joins) }
 func (s StartMembers) Stages() []Stage {
 	var start, serve Stage
 	for _, j := range s.Joins {
-		start = append(start, Step{Name: "start", Node: j.Node.Name(), Limit: ImageLimit, Run: func(ctx context.Context, e Env) error {
+		start = append(start, Step{Name: "start", Node: j.Node.Name(), Limit: imageLimit, Run: func(ctx context.Context, e Env) error {
 			return startOnOwnData(ctx, e, j)
 		}})
 		if s.AwaitServing {
-			serve = append(serve, Step{Name: "serve", Node: j.Node.Name(), Limit: RejoinLimit, Run: func(ctx context.Context, e Env) error {
+			serve = append(serve, Step{Name: "serve", Node: j.Node.Name(), Limit: rejoinLimit, Run: func(ctx context.Context, e Env) error {
 				return awaitServing(ctx, e, j)
 			}})
 		}

@@ -33,14 +33,14 @@ func (s StartChanged) Targets() []string { return []string{s.Join.Node.Name()} }
 func (s StartChanged) Stages() []Stage {
 	n := s.Join.Node.Name()
 	stages := []Stage{
-		{{Name: "image", Node: n, Limit: ImageLimit, Run: func(ctx context.Context, e Env) error {
+		{{Name: "image", Node: n, Limit: imageLimit, Run: func(ctx context.Context, e Env) error {
 			return e.Machines.Machine(s.Join.Node).EnsureImage(ctx, s.Etcd.Image, e.Progress)
 		}}},
 		{{Name: "end-restarts", Node: n, Limit: lostFor + stopLimit, Run: s.endRestarts}},
 		{{Name: "start", Node: n, Run: RestartMember{Join: s.Join, Etcd: s.Etcd}.start}},
 	}
 	if s.AwaitServing {
-		stages = append(stages, Stage{{Name: "serve", Node: n, Limit: RejoinLimit, Run: func(ctx context.Context, e Env) error { return awaitServing(ctx, e, s.Join) }}})
+		stages = append(stages, Stage{{Name: "serve", Node: n, Limit: rejoinLimit, Run: func(ctx context.Context, e Env) error { return awaitServing(ctx, e, s.Join) }}})
 	}
 	return stages
 }

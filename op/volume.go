@@ -32,7 +32,7 @@ func (p PurgeVolume) Stages() []Stage {
 	n := p.Join.Node.Name()
 	return []Stage{
 		{{Name: "record-purge", Node: n, Run: p.record}},
-		{{Name: "remove", Node: n, Limit: stopLimit + ImageLimit, Run: p.remove}},
+		{{Name: "remove", Node: n, Limit: stopLimit + imageLimit, Run: p.remove}},
 		{{Name: "record-removed", Node: n, Run: func(ctx context.Context, e Env) error {
 			return putEnded(ctx, e, p.Join.ID, func(j *cke.Join) { j.RemovedAt = e.Now().UTC() })
 		}}},

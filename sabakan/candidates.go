@@ -225,19 +225,8 @@ func (c *chooser) candidates(others spread, voters int, spares bool) []candidate
 // the fewest zones ends the quorum, then spares, then those in the zones with the fewest voters, those that retire last, those that
 // are healthy for longest, by serial.
 func (a candidate) compare(b candidate) int {
-	return cmp.Or(compareBools(a.together, b.together), cmp.Compare(a.fatal, b.fatal), compareBools(b.spare >= 0, a.spare >= 0), cmp.Compare(a.voters, b.voters),
+	return cmp.Or(cke.CompareBools(a.together, b.together), cmp.Compare(a.fatal, b.fatal), cke.CompareBools(b.spare >= 0, a.spare >= 0), cmp.Compare(a.voters, b.voters),
 		cmp.Compare(a.retires, b.retires), cmp.Compare(b.host.For, a.host.For), strings.Compare(a.host.ID, b.host.ID))
-}
-
-// compareBools orders false before true.
-func compareBools(a, b bool) int {
-	switch {
-	case a == b:
-		return 0
-	case a:
-		return 1
-	}
-	return -1
 }
 
 // retires returns a class of how soon a machine is to be replaced anyway.

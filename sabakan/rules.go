@@ -160,8 +160,8 @@ func (c *chooser) fewer() verdict {
 // before orders nodes by which member goes first.
 func (s *standing) before(o *standing, zones spread) int {
 	leads := func(s *standing) bool { return s.member != nil && s.member.Role == "leader" }
-	return cmp.Or(compareBools(s.serves, o.serves), cmp.Compare(urgency[o.state], urgency[s.state]), cmp.Compare(zones[o.Zone], zones[s.Zone]),
-		compareBools(leads(s), leads(o)), strings.Compare(o.serial, s.serial))
+	return cmp.Or(cke.CompareBools(s.serves, o.serves), cmp.Compare(urgency[o.state], urgency[s.state]), cmp.Compare(zones[o.Zone], zones[s.Zone]),
+		cke.CompareBools(leads(s), leads(o)), strings.Compare(o.serial, s.serial))
 }
 
 // moved: a machine has another address. It is believed if two reads say so and the node does not answer at the old one.

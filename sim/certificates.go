@@ -186,9 +186,7 @@ func (v *volume) readCertificates(life time.Duration) cke.CertificateFiles {
 	return all
 }
 
-// CertificatesOf are files that a member starts with, as they are issued at a time.
-func CertificatesOf(now time.Time) []cke.File { return filesOf(now, cke.Authorities{}) }
-
+// filesOf are files that a member starts with, as they are issued at a time.
 func filesOf(now time.Time, all cke.Authorities) []cke.File {
 	files := bundles(all)
 	for i, path := range certificates {

@@ -289,12 +289,8 @@ func (t *turn) answer(ctx context.Context) error {
 // hangPatience is how long a call waits for an engine that does not answer a ping meanwhile.
 const hangPatience = 3 * time.Second
 
+// actorKey is the key of the name of who makes calls with a context, so that a Scheduler can distinguish parallel callers.
 type actorKey struct{}
-
-// WithActor names who makes calls with this context, so that a Scheduler can distinguish parallel callers.
-func WithActor(ctx context.Context, name string) context.Context {
-	return context.WithValue(ctx, actorKey{}, name)
-}
 
 func actorOf(ctx context.Context) string {
 	name, _ := ctx.Value(actorKey{}).(string)

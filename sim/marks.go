@@ -5,7 +5,7 @@ import "maps"
 // Situation is something that schedules have to reach, or they prove nothing about it.
 type Situation string
 
-// Situations that the world notices by itself.
+// Situations that the world notices by itself; Situations, in export_test.go, has all.
 const (
 	LandedLate Situation = "a call lands after its caller gave it up"
 	Elected    Situation = "another leader is elected"
@@ -25,11 +25,6 @@ const (
 	BesideLost    Situation = "an identity beside the backups is lost"
 	BesideDamaged Situation = "the newest identity beside the backups is damaged"
 )
-
-// Situations are all of them.
-func Situations() []Situation {
-	return []Situation{LandedLate, Elected, NoQuorum, HostsApart, DeposedWithin, DeclaredAgain, BeforeDeletion, TwoHistories, FormerStarted, BesideKept, BesideGivenUp, BesideLost, BesideDamaged}
-}
 
 // mark counts a situation that was reached.
 func (w *World) mark(s Situation) {

@@ -56,8 +56,6 @@ type TLS struct {
 type EmbeddedConfig struct {
 	// DataDir belongs only to the store; default DefaultDataDir. The socket for ckecli is in it.
 	DataDir string
-	// Waiting, if set, receives the holder of the data directory while StartEmbedded waits for it.
-	Waiting func(holder string)
 }
 
 // IsEmbedded reports whether the store is inside the daemon.

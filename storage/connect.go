@@ -18,17 +18,18 @@ import (
 
 	"cke"
 	"cke/clusterfile"
+	"cke/storage/internal/local"
 )
 
 // embeddedClient searches for the daemon on this host before any client is made, since "not there" is an answer.
 func embeddedClient(ctx context.Context, c Config, cfg *clientv3.Config) error {
 	dir := c.Embedded.DataDir
-	conn, err := dialSocket(ctx, dir)
+	conn, err := local.Dial(ctx, dir)
 	if err != nil {
 		e := &cke.Error{Code: cke.CodeStore, Try: "systemctl start cke", Err: err,
-			What: fmt.Sprintf("cke is not running on this host: nothing answers at %s/%s", dir, socketName)}
+			What: fmt.Sprintf("cke is not running on this host: nothing answers at %s/%s", dir, local.SocketName)}
 		if errors.Is(err, fs.ErrPermission) {
-			e.What = fmt.Sprintf("access to cke on this host is denied: %s/%s", dir, socketName)
+			e.What = fmt.Sprintf("access to cke on this host is denied: %s/%s", dir, local.SocketName)
 			e.Facts, e.Try = []string{"only root and the user that runs cke have access"}, ""
 		}
 		return e
@@ -36,7 +37,7 @@ func embeddedClient(ctx context.Context, c Config, cfg *clientv3.Config) error {
 	conn.Close()
 	cfg.Endpoints = []string{"unix:cke"}
 	cfg.DialOptions = append(cfg.DialOptions, grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
-		return dialSocket(ctx, dir)
+		return local.Dial(ctx, dir)
 	}))
 	return nil
 }

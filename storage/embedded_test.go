@@ -15,6 +15,8 @@ import (
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
 
 	"cke"
+	"cke/storage/embedded"
+	"cke/storage/internal/local"
 )
 
 func TestStartEmbedded_OpensNoTCPPort(t *testing.T) {
@@ -73,7 +75,7 @@ func TestStartEmbedded_ShutsOthersOut(t *testing.T) {
 		t.Fatal(err)
 	}
 	startEmbeddedStore(t, c)
-	for path, want := range map[string]os.FileMode{c.Embedded.DataDir: 0o700, filepath.Join(c.Embedded.DataDir, socketName): 0o600} {
+	for path, want := range map[string]os.FileMode{c.Embedded.DataDir: 0o700, filepath.Join(c.Embedded.DataDir, local.SocketName): 0o600} {
 		info, err := os.Stat(path)
 		if err != nil {
 			t.Fatal(err)
@@ -93,7 +95,7 @@ func TestStartEmbedded_LeavesForeignDirectoriesAlone(t *testing.T) {
 	if err := os.Chmod(c.Embedded.DataDir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	_, err := StartEmbedded(t.Context(), c)
+	_, err := embedded.Start(t.Context(), c.Embedded.DataDir, c.Log, func(string) {})
 	if cke.CodeOf(err) != cke.CodeStore || !strings.Contains(err.Error(), "not created by cke") {
 		t.Errorf("got %v", err)
 	}
@@ -111,12 +113,15 @@ func TestStartEmbedded_MakesRoomInAStoreThatRanFull(t *testing.T) {
 	s := openStore(t, c)
 	ctx := testContext(t)
 	setCluster(t, s, "prod")
-	full := &etcdserverpb.AlarmRequest{Action: etcdserverpb.AlarmRequest_ACTIVATE, Alarm: etcdserverpb.AlarmType_NOSPACE,
-		MemberID: uint64(e.etcd.Server.MemberID())}
-	if _, err := e.etcd.Server.Alarm(ctx, full); err != nil {
+	members, err := s.client.MemberList(ctx)
+	if err != nil {
 		t.Fatal(err)
 	}
-	_, err := s.SetSpec(ctx, "test", testCluster("test"), nil, "me", SetOptions{})
+	full := &etcdserverpb.AlarmRequest{Action: etcdserverpb.AlarmRequest_ACTIVATE, Alarm: etcdserverpb.AlarmType_NOSPACE, MemberID: members.Members[0].ID}
+	if _, err := etcdserverpb.NewMaintenanceClient(s.client.ActiveConnection()).Alarm(ctx, full); err != nil {
+		t.Fatal(err)
+	}
+	_, err = s.SetSpec(ctx, "test", testCluster("test"), nil, "me", SetOptions{})
 	if cke.CodeOf(err) != cke.CodeStore || !strings.Contains(err.Error(), "is full") {
 		t.Errorf("got %v", err)
 	}
@@ -141,11 +146,10 @@ func TestStartEmbedded_FollowsAKilledProcess(t *testing.T) {
 	p.says("elected 1")
 
 	waiting := make(chan string, 1)
-	c.Embedded.Waiting = func(holder string) {
+	startWaiting(t, c, func(holder string) {
 		waiting <- holder
 		p.signal(syscall.SIGKILL)
-	}
-	startEmbeddedStore(t, c)
+	})
 	select {
 	case holder := <-waiting:
 		if !strings.Contains(holder, "another cke") {
@@ -165,8 +169,7 @@ func TestStartEmbedded_GivesUpWaitingWhenTold(t *testing.T) {
 	c := testConfig(t)
 	startEmbeddedStore(t, c)
 	ctx, cancel := context.WithCancel(t.Context())
-	c.Embedded.Waiting = func(string) { cancel() }
-	_, err := StartEmbedded(ctx, c)
+	_, err := embedded.Start(ctx, c.Embedded.DataDir, c.Log, func(string) { cancel() })
 	if !errors.Is(err, context.Canceled) || cke.CodeOf(err) != cke.CodeStore {
 		t.Errorf("got %v", err)
 	}
@@ -182,8 +185,7 @@ func TestStartEmbedded_WaitsForWhoeverHasTheDatabaseOpen(t *testing.T) {
 	if err := syscall.Flock(int(db.Fd()), syscall.LOCK_EX); err != nil {
 		t.Fatal(err)
 	}
-	c.Embedded.Waiting = func(string) { db.Close() }
-	startEmbeddedStore(t, c)
+	startWaiting(t, c, func(string) { db.Close() })
 }
 
 func TestEmbedded_CloseFreesTheDirectory(t *testing.T) {
@@ -197,14 +199,13 @@ func TestEmbedded_CloseFreesTheDirectory(t *testing.T) {
 		t.Error(err)
 	}
 	t.Logf("closed in %v", time.Since(begun))
-	c.Embedded.Waiting = func(holder string) { t.Errorf("held by %s", holder) }
-	startEmbeddedStore(t, c)
+	startWaiting(t, c, func(holder string) { t.Errorf("held by %s", holder) })
 }
 
 func TestOpen_TellsWhatIsWrong(t *testing.T) {
 	stale := func(t *testing.T, c Config) {
 		startEmbeddedStore(t, c).Close()
-		l, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(c.Embedded.DataDir, socketName), Net: "unix"})
+		l, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(c.Embedded.DataDir, local.SocketName), Net: "unix"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -213,7 +214,7 @@ func TestOpen_TellsWhatIsWrong(t *testing.T) {
 	}
 	deaf := func(t *testing.T, c Config) {
 		os.MkdirAll(c.Embedded.DataDir, 0o700)
-		l, err := net.Listen("unix", filepath.Join(c.Embedded.DataDir, socketName))
+		l, err := net.Listen("unix", filepath.Join(c.Embedded.DataDir, local.SocketName))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -252,7 +253,7 @@ func killedStore(t *testing.T, c Config) {
 func TestStartEmbedded_ReplacesTheSocketOfAKilledProcess(t *testing.T) {
 	c := testConfig(t)
 	killedStore(t, c)
-	if _, err := os.Stat(filepath.Join(c.Embedded.DataDir, socketName)); err != nil {
+	if _, err := os.Stat(filepath.Join(c.Embedded.DataDir, local.SocketName)); err != nil {
 		t.Fatalf("no socket was left: %v", err)
 	}
 	startEmbeddedStore(t, c)
@@ -262,7 +263,7 @@ func TestStartEmbedded_ReplacesTheSocketOfAKilledProcess(t *testing.T) {
 func TestOpen_KeepsToItsContext(t *testing.T) {
 	c := testConfig(t)
 	os.MkdirAll(c.Embedded.DataDir, 0o700)
-	l, err := net.Listen("unix", filepath.Join(c.Embedded.DataDir, socketName))
+	l, err := net.Listen("unix", filepath.Join(c.Embedded.DataDir, local.SocketName))
 	if err != nil {
 		t.Fatal(err)
 	}

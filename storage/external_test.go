@@ -21,7 +21,12 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/server/v3/embed"
 	"golang.org/x/crypto/bcrypt"
+
+	"cke/storage/internal/local"
 )
+
+// The only member need not wait for others: it elects itself soon.
+const tickMs, electionMs = 50, 250
 
 // startExternal runs an etcd as an operator would have it: on TCP, with TLS, users, and a role below the prefix only.
 func startExternal(t testing.TB) Config {
@@ -44,9 +49,9 @@ func startExternal(t testing.TB) Config {
 	cfg.AdvertiseClientUrls = cfg.ListenClientUrls
 	cfg.InitialCluster = "external=" + peer.String()
 	cfg.BcryptCost = uint(bcrypt.MinCost)
-	cfg.TickMs, cfg.ElectionMs = embeddedTickMs, embeddedElectionMs
+	cfg.TickMs, cfg.ElectionMs = tickMs, electionMs
 	cfg.ClientTLSInfo.CertFile, cfg.ClientTLSInfo.KeyFile = c.TLS.CAFile, filepath.Join(dir, "server.key")
-	cfg.ZapLoggerBuilder = embed.NewZapLoggerBuilder(zapToSlog(slog.New(slog.DiscardHandler), serverLevel))
+	cfg.ZapLoggerBuilder = embed.NewZapLoggerBuilder(local.ZapToSlog(slog.New(slog.DiscardHandler), local.ServerLevel))
 	e, err := embed.StartEtcd(cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -81,7 +86,7 @@ func addUser(t testing.TB, c Config) {
 // adminClient may do everything; password is empty while there are no users.
 func adminClient(t testing.TB, c Config, password string) *clientv3.Client {
 	t.Helper()
-	cfg := clientv3.Config{Endpoints: c.Endpoints, Username: "root", Password: password, Logger: zapToSlog(c.Log, clientLevel)}
+	cfg := clientv3.Config{Endpoints: c.Endpoints, Username: "root", Password: password, Logger: local.ZapToSlog(c.Log, local.ClientLevel)}
 	var err error
 	if cfg.TLS, err = c.TLS.config(); err != nil {
 		t.Fatal(err)

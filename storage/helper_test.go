@@ -10,6 +10,7 @@ import (
 	"go.uber.org/goleak"
 
 	"cke"
+	"cke/storage/embedded"
 )
 
 func TestMain(m *testing.M) {
@@ -39,9 +40,14 @@ func testConfig(t testing.TB) Config {
 	}
 }
 
-func startEmbeddedStore(t testing.TB, c Config) *Embedded {
+func startEmbeddedStore(t testing.TB, c Config) *embedded.Store {
 	t.Helper()
-	e, err := StartEmbedded(testContext(t), c)
+	return startWaiting(t, c, func(holder string) { t.Logf("held by %s", holder) })
+}
+
+func startWaiting(t testing.TB, c Config, waiting func(holder string)) *embedded.Store {
+	t.Helper()
+	e, err := embedded.Start(testContext(t), c.Embedded.DataDir, c.Log, waiting)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"os/exec"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"cke"
+	"cke/storage/embedded"
 )
 
 // helperTask is what a process of the test binary does instead of testing.
@@ -65,7 +67,7 @@ func runHelper() bool {
 
 func (task helperTask) run(ctx context.Context) error {
 	if task.Serve {
-		e, err := StartEmbedded(ctx, task.Where.config())
+		e, err := embedded.Start(ctx, task.Where.DataDir, slog.New(slog.DiscardHandler), func(string) {})
 		if err != nil {
 			return err
 		}

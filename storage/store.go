@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/backoff"
 
 	"cke"
+	"cke/storage/internal/local"
 )
 
 // Limits of what waits for the store.
@@ -74,7 +75,7 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 	cfg := clientv3.Config{
 		DialTimeout:        opening,
 		BackoffWaitBetween: 100 * time.Millisecond,
-		Logger:             zapToSlog(c.Log, clientLevel),
+		Logger:             local.ZapToSlog(c.Log, local.ClientLevel),
 		DialOptions: []grpc.DialOption{grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff:           backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second},
 			MinConnectTimeout: opening,

@@ -22,7 +22,7 @@ func plainEtcd(t *testing.T, dir, addr string) *plain {
 	cfg.ListenClientUrls = []url.URL{{Scheme: "http", Host: addr}}
 	cfg.AdvertiseClientUrls = cfg.ListenClientUrls
 	cfg.InitialCluster = "external=" + peer.String()
-	cfg.TickMs, cfg.ElectionMs = embeddedTickMs, embeddedElectionMs
+	cfg.TickMs, cfg.ElectionMs = tickMs, electionMs
 	serves := make(chan *grpc.Server, 1)
 	cfg.ServiceRegister = func(s *grpc.Server) { serves <- s }
 	e, err := embed.StartEtcd(cfg)

@@ -173,17 +173,6 @@ func (r row) BackupsBad() bool {
 	return known && c.Status != cke.True && c.Reason != "NotConfigured"
 }
 
-// after orders what is true after what is not.
-func after(a, b bool) int {
-	switch {
-	case a == b:
-		return 0
-	case a:
-		return 1
-	}
-	return -1
-}
-
 // worst orders rows: what needs attention most comes first.
 func (r row) worst() int {
 	order := []cke.Health{cke.HealthLost, cke.HealthFrozen, cke.HealthUnknown, cke.HealthDegraded, cke.HealthRestoring, cke.HealthForming, cke.HealthDeleting, cke.HealthUpdating, cke.HealthReady, cke.HealthHibernated}
@@ -301,7 +290,7 @@ func (p *Page) readRows(ctx context.Context) ([]row, error) {
 		return nil, err
 	}
 	slices.SortStableFunc(all, func(a, b row) int {
-		return cmp.Or(after(a.healthy(), b.healthy()), cmp.Compare(a.worst(), b.worst()), cmp.Compare(a.Name, b.Name))
+		return cmp.Or(cke.CompareBools(a.healthy(), b.healthy()), cmp.Compare(a.worst(), b.worst()), cmp.Compare(a.Name, b.Name))
 	})
 	return all, nil
 }

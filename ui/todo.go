@@ -61,7 +61,7 @@ func (f facts) Problems() (all []problem) {
 		}
 		all, of = append(all, shown), append(of, one)
 	}
-	slices.SortStableFunc(all, func(a, b problem) int { return after(a.Code != cke.CodeUnseen, b.Code != cke.CodeUnseen) })
+	slices.SortStableFunc(all, func(a, b problem) int { return cke.CompareBools(a.Code != cke.CodeUnseen, b.Code != cke.CodeUnseen) })
 	return all
 }
 

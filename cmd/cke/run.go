@@ -20,6 +20,7 @@ import (
 	"cke/clusterfile"
 	"cke/server"
 	"cke/storage"
+	"cke/storage/embedded"
 )
 
 // retryEvery is the pause before something that was in the way is tried again.
@@ -173,21 +174,20 @@ func (p *process) serve(ctx context.Context, config cke.Config, o options) error
 	sc := storeConfig(config, p.log)
 	sc.Requested = p.metrics.StoreRequest
 	if config.Store.IsEmbedded() {
-		sc.Embedded.Waiting = func(holder string) {
+		etcd, err := embedded.Start(ctx, sc.Embedded.DataDir, p.log, func(holder string) {
 			p.waits.say(fmt.Errorf("another cke holds %s (%s); this one takes over when that one exits", sc.Embedded.DataDir, holder))
-		}
-		embedded, err := storage.StartEmbedded(ctx, sc)
+		})
 		if err != nil {
 			return err
 		}
 		defer func() {
-			if err := embedded.Close(); err != nil {
+			if err := etcd.Close(); err != nil {
 				p.log.Warn("store not closed cleanly", "error", err)
 			}
 		}()
 		go func() {
 			select {
-			case err := <-embedded.Failed():
+			case err := <-etcd.Failed():
 				cancel(fmt.Errorf("the embedded store failed: %w", err))
 			case <-ctx.Done():
 			}

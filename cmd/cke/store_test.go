@@ -14,6 +14,7 @@ import (
 
 	"cke"
 	"cke/storage"
+	"cke/storage/embedded"
 )
 
 // wire forwards TCP connections to a store's socket, and holds everything back when it is told to.
@@ -101,7 +102,7 @@ func externalStore(t *testing.T) (*storage.Store, *wire) {
 	dir := t.TempDir()
 	c := storage.Config{Embedded: storage.EmbeddedConfig{DataDir: filepath.Join(dir, "etcd")}, SessionTTL: 2 * startLimit, Patience: startLimit,
 		SecretKeyFile: filepath.Join(dir, "secret.key"), Log: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))}
-	e, err := storage.StartEmbedded(t.Context(), c)
+	e, err := embedded.Start(t.Context(), c.Embedded.DataDir, c.Log, func(string) {})
 	if err != nil {
 		t.Fatal(err)
 	}

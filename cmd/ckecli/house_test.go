@@ -5,6 +5,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,6 +16,7 @@ import (
 	"cke"
 	"cke/clusterfile"
 	"cke/storage"
+	"cke/storage/embedded"
 )
 
 // limit is how long a test waits for what must happen.
@@ -34,7 +36,7 @@ type house struct {
 	expired chan struct{}
 	// opened, if set, is put before each store that a command opens.
 	opened   func(store) store
-	embedded *storage.Embedded
+	embedded *embedded.Store
 }
 
 // noStore skips the tests that start a store, for make quick.
@@ -71,11 +73,11 @@ func newHouse(t testing.TB) *house {
 
 func (h *house) startStore(c cke.Config) {
 	h.t.Helper()
-	embedded, err := storage.StartEmbedded(h.ctx(), patientConfig(c))
+	e, err := embedded.Start(h.ctx(), c.Store.Embedded.DataDir, slog.New(slog.DiscardHandler), func(string) {})
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	h.embedded = embedded
+	h.embedded = e
 }
 
 func (h *house) ctx() context.Context {

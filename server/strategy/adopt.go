@@ -2,9 +2,7 @@ package strategy
 
 import (
 	"fmt"
-	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 
 	"cke"
@@ -150,8 +148,8 @@ func carriedElsewhere(in *Input, t cke.Task, n cke.Node, m cke.Member) *cke.Erro
 func byHand(n cke.Node, m cke.Member, what string) *cke.Error {
 	why := cannot("%s", what)
 	for _, text := range m.PeerURLs {
-		if u, err := url.Parse(text); err == nil {
-			why.Facts = append(why.Facts, fmt.Sprintf("on %s: ss -ltnp sport = :%s shows the process; stop it there, make sure that it does not start by itself, and repeat the request", n.Address, u.Port()))
+		if _, port := cke.HostPort(text); port != 0 {
+			why.Facts = append(why.Facts, fmt.Sprintf("on %s: ss -ltnp sport = :%d shows the process; stop it there, make sure that it does not start by itself, and repeat the request", n.Address, port))
 		}
 	}
 	why.Try = "ckecli etcd adopt " + n.Name()
@@ -161,8 +159,8 @@ func byHand(n cke.Node, m cke.Member, what string) *cke.Error {
 // freed is how a port will be without the member: closed where the member's own URLs say that it listens there.
 func freed(m cke.Member, port int, now cke.PortState) cke.PortState {
 	own := slices.ContainsFunc(slices.Concat(m.PeerURLs, m.ClientURLs), func(text string) bool {
-		u, err := url.Parse(text)
-		return err == nil && u.Port() == strconv.Itoa(port)
+		_, listens := cke.HostPort(text)
+		return listens == port
 	})
 	if own && now == cke.PortOpen {
 		return cke.PortClosed

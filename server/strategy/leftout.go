@@ -135,7 +135,8 @@ func (in *Input) stopped(m cke.Member) (cke.Node, bool) {
 	for _, n := range in.Seen.Nodes {
 		for _, c := range n.Containers {
 			ours := c.Cluster == in.Spec.Name && (in.awaitsRestore() || in.Identity.Incarnation.WasReplaced(c.Incarnation)) && !in.Identity.Has(c.Join)
-			if peer := c.PeerURL(); n.Answered() && ours && hostIn(peer) == n.Node.Address && slices.Contains(m.PeerURLs, peer) {
+			peer := c.PeerURL()
+			if host, _ := cke.HostPort(peer); n.Answered() && ours && host == n.Node.Address && slices.Contains(m.PeerURLs, peer) {
 				return n.Node, true
 			}
 		}

@@ -2,7 +2,6 @@ package strategy
 
 import (
 	"fmt"
-	"net/url"
 	"slices"
 
 	"cke"
@@ -120,18 +119,9 @@ func strangerRemedy(in *Input, m cke.Member) string {
 // hostOf is where a member says that its peers reach it.
 func hostOf(m cke.Member) string {
 	for _, text := range m.PeerURLs {
-		if host := hostIn(text); host != "" {
+		if host, _ := cke.HostPort(text); host != "" {
 			return host
 		}
 	}
 	return "an unknown address"
-}
-
-// hostIn is the host of a URL; empty: it has none.
-func hostIn(text string) string {
-	u, err := url.Parse(text)
-	if err != nil {
-		return ""
-	}
-	return u.Hostname()
 }

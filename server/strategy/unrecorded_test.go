@@ -142,10 +142,17 @@ func TestDecide_ReclaimsWhoMoved(t *testing.T) {
 	matched.container(2).Place = "https://10.0.0.2:5379 https://10.0.0.2:5380"
 	e := *matched.endpoint(2)
 	e.Join = "join2b"
-	unmatched := asked(formed(3).fresh(2), "join2b")
-	unmatched.container(2).Place = ""
-	if _, refused := strategy.Decide(unmatched.Input).Operation.(op.Refuse); !refused {
-		t.Errorf("a voter that runs is put on record as ended: %+v", strategy.Decide(unmatched.Input).Operation)
+	for name, place := range map[string]string{
+		"none": "",
+		"one whose port for clients is that of the member for its peers": "https://10.0.0.2:2380 https://10.0.0.2:2381",
+	} {
+		unmatched := asked(formed(3).fresh(2), "join2b")
+		if unmatched.container(2).Place = place; !slices.Contains(unmatched.Seen.Etcd.Members[1].PeerURLs, "https://10.0.0.2:2380") {
+			t.Fatalf("%+v", unmatched.Seen.Etcd.Members[1])
+		}
+		if _, refused := strategy.Decide(unmatched.Input).Operation.(op.Refuse); !refused {
+			t.Errorf("%s: a container of an unknown member that runs is put on record: %+v", name, strategy.Decide(unmatched.Input).Operation)
+		}
 	}
 	matched.Seen.Etcd.Elsewhere = []cke.Elsewhere{{EndpointStatus: e, Place: matched.container(2).Place}}
 	if o, reclaims := strategy.Decide(matched.Input).Operation.(op.Reclaim); !reclaims || len(o.Members) != 1 || o.Members[0].MemberID != "m2b" {
@@ -381,6 +388,12 @@ func TestDecide_Reclaims(t *testing.T) {
 	}
 	if j := o.Members[0]; j.ID != "join2b" || j.MemberID != "m2b" || j.Node.Name() != "n2" || j.PeerURL() != s.join(2).PeerURL() || j.StartedAt.IsZero() || j.Incarnation != "life" || j.Member != "n2" {
 		t.Errorf("%+v", j)
+	}
+	silent := frozen("join2b", "join3b") // the version is that of the image that it runs, also with a tag without v and with a digest
+	silent.Requests.Tasks[0].ReclaimChanges = []cke.JoinID{"join3", "join2"}
+	silent.container(2).Image, silent.endpoint(2).Version = "registry.example:5000/etcd:3.5.21@sha256:4e8a4f", ""
+	if o, reclaims := strategy.Decide(silent.Input).Operation.(op.Reclaim); !reclaims || o.Members[0].Etcd.Version != "3.5.21" {
+		t.Errorf("%+v", strategy.Decide(silent.Input).Operation)
 	}
 	ended := frozen("join2b", "join3b").with(func(s *scene) { s.Requests.Tasks[0].ReclaimChanges = []cke.JoinID{"join1", "join2", "join3"} })
 	if o, reclaims := strategy.Decide(ended.Input).Operation.(op.Reclaim); !reclaims {

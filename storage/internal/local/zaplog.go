@@ -1,4 +1,4 @@
-package storage
+package local
 
 import (
 	"context"
@@ -9,13 +9,13 @@ import (
 	"go.uber.org/zap/zapcore"
 )
 
-// zapToSlog makes etcd's logger speak through l. etcd is talkative: what it calls information is debugging here.
-func zapToSlog(l *slog.Logger, levels func(zapcore.Level) slog.Level) *zap.Logger {
+// ZapToSlog makes etcd's logger speak through l. etcd is talkative: what it calls information is debugging here.
+func ZapToSlog(l *slog.Logger, levels func(zapcore.Level) slog.Level) *zap.Logger {
 	return zap.New(slogCore{l: l.With("component", "etcd"), level: levels})
 }
 
-// serverLevel is for the embedded server: its warnings (slow disk, full quota) concern the operator.
-func serverLevel(l zapcore.Level) slog.Level {
+// ServerLevel is for the embedded server: its warnings (slow disk, full quota) concern the operator.
+func ServerLevel(l zapcore.Level) slog.Level {
 	switch {
 	case l >= zapcore.ErrorLevel:
 		return slog.LevelError
@@ -26,8 +26,8 @@ func serverLevel(l zapcore.Level) slog.Level {
 	}
 }
 
-// clientLevel is for the client: its failures come back as errors, and its retries concern nobody.
-func clientLevel(zapcore.Level) slog.Level { return slog.LevelDebug }
+// ClientLevel is for the client: its failures come back as errors, and its retries concern no operator.
+func ClientLevel(zapcore.Level) slog.Level { return slog.LevelDebug }
 
 type slogCore struct {
 	l     *slog.Logger

@@ -1,4 +1,5 @@
-package storage
+// Package embedded is the store's etcd inside the daemon. Package storage connects to it.
+package embedded
 
 import (
 	"context"
@@ -22,26 +23,27 @@ import (
 	"google.golang.org/grpc"
 
 	"cke"
+	"cke/storage/internal/local"
 )
 
-// What bounds the embedded etcd.
+// What bounds the etcd.
 const (
-	embeddedQuota = 4 << 30 // bytes
-	// embeddedHistory is how long overwritten values are kept. Nobody reads them: watches that fall behind list again.
-	embeddedHistory = "1m"
-	// embeddedDefragMiB is how much free space in the database is worth a defragmentation at start.
-	embeddedDefragMiB = 64
-	// embeddedSnapshot is after how many writes the log before them may go; embeddedLogs of its files, 64 MB each, stay
+	quota = 4 << 30 // bytes
+	// history is how long overwritten values are kept. Nobody reads them: watches that fall behind list again.
+	history = "1m"
+	// defragMiB is how much free space in the database is worth a defragmentation at start.
+	defragMiB = 64
+	// snapshot is after how many writes the log before them may go; logs of its files, 64 MB each, stay
 	// all the same.
-	embeddedSnapshot, embeddedLogs = 2500, 2
-	// embeddedCatchUp is how many log entries stay in memory for other members; there are none.
-	embeddedCatchUp = 100
+	snapshot, logs = 2500, 2
+	// catchUp is how many log entries stay in memory for other members; there are none.
+	catchUp = 100
 	// The only member need not wait for others: it elects itself within 250 ms. Shorter ticks would cost an idle daemon more.
-	embeddedTickMs, embeddedElectionMs = 50, 250
+	tickMs, electionMs = 50, 250
 )
 
-// Embedded is an etcd inside this process. It listens only on a unix socket in its data directory.
-type Embedded struct {
+// Store is an etcd inside this process. It listens only on a unix socket in its data directory.
+type Store struct {
 	etcd *embed.Etcd
 	grpc *grpc.Server
 	dir  string
@@ -54,50 +56,40 @@ type Embedded struct {
 	failed  chan error
 }
 
-// StartEmbedded runs the store of this host, and returns when it serves; connect with Open and the same Config.
+// Start runs the store of this host in a data directory, and returns when it serves.
 //
-// While another process holds the data directory it waits, reports this to Config.Embedded.Waiting and the log, and
-// gives up when ctx is done. It revokes every session of former processes: only the holder of the data directory can
-// have one.
-func StartEmbedded(ctx context.Context, c Config) (*Embedded, error) {
-	c, err := c.withDefaults()
+// While another process holds the directory it waits, reports the holder to waiting and the log, and gives up when ctx
+// is done. It revokes every session of former processes: only the holder of the data directory can have one.
+func Start(ctx context.Context, dir string, log *slog.Logger, waiting func(holder string)) (*Store, error) {
+	dir, err := filepath.Abs(dir)
 	if err != nil {
 		return nil, err
 	}
-	if !c.IsEmbedded() {
-		return nil, &cke.Error{Code: cke.CodeConfig, What: "the store is not embedded: endpoints are configured"}
-	}
-	dir, err := filepath.Abs(c.Embedded.DataDir)
-	if err != nil {
-		return nil, err
-	}
-	e, err := startEmbedded(ctx, c, dir)
+	e, err := open(ctx, dir, log, waiting)
 	if err != nil {
 		return nil, &cke.Error{Code: cke.CodeStore, What: "start the store in " + dir, Err: err}
 	}
 	return e, nil
 }
 
-func startEmbedded(ctx context.Context, c Config, dir string) (*Embedded, error) {
+func open(ctx context.Context, dir string, log *slog.Logger, waiting func(holder string)) (*Store, error) {
 	if err := ownDir(dir); err != nil {
 		return nil, err
 	}
 	lock, err := lockDir(ctx, dir, func(holder string) {
-		c.Log.Warn("another process holds the store's data directory, waiting", "holder", holder, "data_dir", dir)
-		if c.Embedded.Waiting != nil {
-			c.Embedded.Waiting(holder)
-		}
+		log.Warn("another process holds the store's data directory, waiting", "holder", holder, "data_dir", dir)
+		waiting(holder)
 	})
 	if err != nil {
 		return nil, err
 	}
 	begun := time.Now()
-	e := &Embedded{dir: dir, lock: lock, log: c.Log, closing: make(chan struct{}), failed: make(chan error, 2)}
-	if err := e.start(ctx, embeddedConfig(dir, c.Log)); err != nil {
+	e := &Store{dir: dir, lock: lock, log: log, closing: make(chan struct{}), failed: make(chan error, 2)}
+	if err := e.start(ctx, configuration(dir, log)); err != nil {
 		e.Close()
 		return nil, err
 	}
-	c.Log.Info("store started", "data_dir", dir, "took", time.Since(begun).Round(time.Millisecond))
+	log.Info("store started", "data_dir", dir, "took", time.Since(begun).Round(time.Millisecond))
 	return e, nil
 }
 
@@ -118,10 +110,10 @@ func ownDir(dir string) error {
 	return os.Chmod(dir, 0o700)
 }
 
-func embeddedConfig(dir string, log *slog.Logger) *embed.Config {
+func configuration(dir string, log *slog.Logger) *embed.Config {
 	// Written into the member list and never listened on: the only member has nobody to talk to.
 	peer := url.URL{Scheme: "http", Host: "127.0.0.1:2380"}
-	client := url.URL{Scheme: "unix", Path: filepath.Join(dir, socketName)}
+	client := url.URL{Scheme: "unix", Path: filepath.Join(dir, local.SocketName)}
 
 	cfg := embed.NewConfig()
 	cfg.Name = "cke"
@@ -131,18 +123,18 @@ func embeddedConfig(dir string, log *slog.Logger) *embed.Config {
 	cfg.AdvertiseClientUrls = []url.URL{client}
 	cfg.InitialCluster = cfg.Name + "=" + peer.String()
 	cfg.EnableGRPCGateway = false
-	cfg.TickMs, cfg.ElectionMs = embeddedTickMs, embeddedElectionMs
-	cfg.SnapshotCount, cfg.MaxWalFiles = embeddedSnapshot, embeddedLogs
-	cfg.SnapshotCatchUpEntries = embeddedCatchUp
-	cfg.QuotaBackendBytes = embeddedQuota
+	cfg.TickMs, cfg.ElectionMs = tickMs, electionMs
+	cfg.SnapshotCount, cfg.MaxWalFiles = snapshot, logs
+	cfg.SnapshotCatchUpEntries = catchUp
+	cfg.QuotaBackendBytes = quota
 	cfg.AutoCompactionMode = embed.CompactorModePeriodic
-	cfg.AutoCompactionRetention = embeddedHistory
-	cfg.BootstrapDefragThresholdMegabytes = embeddedDefragMiB
-	cfg.ZapLoggerBuilder = embed.NewZapLoggerBuilder(zapToSlog(log, serverLevel))
+	cfg.AutoCompactionRetention = history
+	cfg.BootstrapDefragThresholdMegabytes = defragMiB
+	cfg.ZapLoggerBuilder = embed.NewZapLoggerBuilder(local.ZapToSlog(log, local.ServerLevel))
 	return cfg
 }
 
-func (e *Embedded) start(ctx context.Context, cfg *embed.Config) (err error) {
+func (e *Store) start(ctx context.Context, cfg *embed.Config) (err error) {
 	if e.etcd, err = embed.StartEtcd(cfg); err != nil {
 		return err
 	}
@@ -156,7 +148,7 @@ func (e *Embedded) start(ctx context.Context, cfg *embed.Config) (err error) {
 	if err := tidy(ctx, e.etcd.Server, e.log); err != nil {
 		return err
 	}
-	l, err := listenSocket(e.dir)
+	l, err := local.Listen(e.dir)
 	if err != nil {
 		return err
 	}
@@ -207,8 +199,8 @@ func makeRoom(ctx context.Context, c *clientv3.Client, server *etcdserver.EtcdSe
 	if err := server.Backend().Defrag(); err != nil {
 		return err
 	}
-	if size := server.Backend().Size(); size > embeddedQuota*9/10 {
-		log.Error("the store is full and accepts no writes", "bytes", size, "quota", int64(embeddedQuota))
+	if size := server.Backend().Size(); size > quota*9/10 {
+		log.Error("the store is full and accepts no writes", "bytes", size, "quota", int64(quota))
 		return nil
 	}
 	log.Warn("the store was full and accepts writes again")
@@ -217,10 +209,10 @@ func makeRoom(ctx context.Context, c *clientv3.Client, server *etcdserver.EtcdSe
 }
 
 // Failed delivers an error if the store stops by itself.
-func (e *Embedded) Failed() <-chan error { return e.failed }
+func (e *Store) Failed() <-chan error { return e.failed }
 
 // Close stops the store. Clients lose their connections at once.
-func (e *Embedded) Close() error {
+func (e *Store) Close() error {
 	var err error
 	e.once.Do(func() {
 		close(e.closing)
@@ -232,7 +224,7 @@ func (e *Embedded) Close() error {
 			e.etcd.Close()
 		}
 		// While the lock is held, the socket is ours.
-		err = os.Remove(filepath.Join(e.dir, socketName))
+		err = os.Remove(filepath.Join(e.dir, local.SocketName))
 		if errors.Is(err, os.ErrNotExist) {
 			err = nil
 		}

@@ -1,4 +1,5 @@
-package storage
+// Package local is what the embedded store and its clients on the same host share: the socket, and how etcd logs.
+package local
 
 import (
 	"context"
@@ -9,15 +10,15 @@ import (
 	"path/filepath"
 )
 
-// socketName is the store's socket in the data directory. The directory's mode keeps others out.
-const socketName = "store.sock"
+// SocketName is the store's socket in the data directory. The directory's mode keeps others out.
+const SocketName = "store.sock"
 
 // maxSocketPath is what fits into sockaddr_un with its closing zero. Source: unix(7).
 const maxSocketPath = 107
 
-// listenSocket listens in dir, in place of whatever a former process left there. The caller holds dir's lock.
-func listenSocket(dir string) (net.Listener, error) {
-	path := filepath.Join(dir, socketName)
+// Listen listens in dir, in place of whatever a former process left there. The caller holds dir's lock.
+func Listen(dir string) (net.Listener, error) {
+	path := filepath.Join(dir, SocketName)
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("replace the socket of a former process: %w", err)
 	}
@@ -37,8 +38,8 @@ func listenSocket(dir string) (net.Listener, error) {
 	return l, nil
 }
 
-// dialSocket connects to the socket in dir.
-func dialSocket(ctx context.Context, dir string) (net.Conn, error) {
+// Dial connects to the socket in dir.
+func Dial(ctx context.Context, dir string) (net.Conn, error) {
 	var c net.Conn
 	err := withShortPath(dir, func(short string) (err error) {
 		c, err = new(net.Dialer).DialContext(ctx, "unix", short)
@@ -50,7 +51,7 @@ func dialSocket(ctx context.Context, dir string) (net.Conn, error) {
 // withShortPath calls f with a path of dir's socket that fits into a socket address: its own if that is short
 // enough, else one through the open directory. The path is good during the call only.
 func withShortPath(dir string, f func(path string) error) error {
-	path := filepath.Join(dir, socketName)
+	path := filepath.Join(dir, SocketName)
 	if len(path) <= maxSocketPath {
 		return f(path)
 	}
@@ -59,5 +60,5 @@ func withShortPath(dir string, f func(path string) error) error {
 		return err
 	}
 	defer d.Close()
-	return f(fmt.Sprintf("/proc/self/fd/%d/%s", d.Fd(), socketName))
+	return f(fmt.Sprintf("/proc/self/fd/%d/%s", d.Fd(), SocketName))
 }

@@ -1,0 +1,21 @@
+package sim
+
+import (
+	"context"
+	"time"
+
+	"cke"
+)
+
+// WithActor names who makes calls with this context.
+func WithActor(ctx context.Context, name string) context.Context {
+	return context.WithValue(ctx, actorKey{}, name)
+}
+
+// Situations are those that schedules have to reach.
+func Situations() []Situation {
+	return []Situation{LandedLate, Elected, NoQuorum, HostsApart, DeposedWithin, DeclaredAgain, BeforeDeletion, TwoHistories, FormerStarted, BesideKept, BesideGivenUp, BesideLost, BesideDamaged}
+}
+
+// CertificatesOf are files that a member starts with, as they are issued at a time.
+func CertificatesOf(now time.Time) []cke.File { return filesOf(now, cke.Authorities{}) }
