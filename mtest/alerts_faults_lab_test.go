@@ -234,7 +234,7 @@ func (a *alerted) aDrillIsOverdue() {
 	a.fires("CkeDrillStale", "cluster", a.Cluster)
 	a.becomes(a.file(3))
 	a.now()
-	a.restart(func() {}) // it does not wait for the pause after a drill that failed
+	a.restart(func() {})                                                                                           // it does not wait for the pause after a drill that failed
 	a.awaitQuery(fmt.Sprintf("cke_backup_next_drill_timestamp_seconds{cluster=%q} > time() - 3600", a.Cluster), 1) // one succeeded
 	a.resolves()
 }
