@@ -35,7 +35,7 @@ var program = sync.OnceValue(func() context.Context {
 // Close ends Chromium. No tab may be made after that.
 func Close() { _ = chromedp.Cancel(program()) }
 
-// Tab is a tab of Chromium. It ends with its test.
+// Tab is a tab of Chromium. It is closed with its test.
 type Tab struct {
 	t      *testing.T
 	ctx    context.Context

@@ -1,4 +1,4 @@
-# Stands before the engine's socket, and dates the engine's answers by a clock that is ahead by so many seconds; nothing else of them
+# Listens in place of the engine's socket, and dates the engine's answers by a clock that is ahead by so many seconds; nothing else of them
 # changes. On TERM the engine has its socket back.
 use strict;
 use warnings;
