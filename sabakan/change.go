@@ -49,6 +49,12 @@ func (c *chooser) finish(d draft) verdict {
 		}
 		d.Confirm = append(d.Confirm, "it overrides: "+why)
 	}
+	if why := c.undone(d); why != "" {
+		if !c.Override {
+			return verdict{reason: d.reason + ", and waits: " + why, stop: StopNode, overridable: true}
+		}
+		d.Confirm = append(d.Confirm, "it overrides: "+why)
+	}
 	for _, why := range c.overridden() {
 		d.Confirm = append(d.Confirm, "it overrides: "+why)
 	}

@@ -200,7 +200,7 @@ func (v verdict) decided() bool { return v.reason != "" }
 
 // passes reports whether later rules are asked although this one wants a change.
 func (v verdict) passes() bool {
-	return v.stop == StopSimulated || v.stop == StopPerDay || v.code == cke.CodeNoHost
+	return v.stop == StopSimulated || v.stop == StopPerDay || v.stop == StopNode || v.code == cke.CodeNoHost
 }
 
 // wait is the outcome that nothing is changed.

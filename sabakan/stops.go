@@ -261,6 +261,21 @@ func (c *chooser) perDay() string {
 	return fmt.Sprintf("%s in the last 24h, as many as the template allows", cke.Plural(n, "change moved a member", "changes moved members"))
 }
 
+// undone: the operator has rolled back a change of this kind, which is of no machine that has to go: heldBack holds those.
+func (c *chooser) undone(d draft) string {
+	for _, a := range c.Past.Changes {
+		if a.Cause == d.Cause && within(a.RolledBackAt, c.Now, day) && !c.isDueSerial(d.Old) {
+			return "such a change was rolled back less than 24h ago"
+		}
+	}
+	return ""
+}
+
+// isDueSerial reports whether a machine has to go.
+func (c *chooser) isDueSerial(serial string) bool {
+	return slices.ContainsFunc(c.dues, func(s *standing) bool { return s.serial == serial })
+}
+
 // short is a duration to the minute, or to the second if it is of few minutes.
 func short(d time.Duration) string {
 	unit := time.Minute

@@ -37,6 +37,8 @@ type Config struct {
 	// Check returns what keeps each of some machines from carrying a member of the cluster, by address; "": nothing does. The host keys
 	// of forgotten addresses are of other machines.
 	Check func(ctx context.Context, c cke.Cluster, id cke.Identity, nodes []cke.Node, forgotten []string) (map[string]string, error)
+	// Simulate returns what plays the work on a cluster file forward.
+	Simulate func(ctx context.Context, w cke.InventoryWanted) func(cke.Cluster) (sabakan.Simulated, error)
 	// Verify returns what is wrong with the text of a cluster file.
 	Verify func(text []byte) error
 	// Applied is called after a change was stored.

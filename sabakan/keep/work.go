@@ -37,7 +37,8 @@ type work struct {
 	template cke.Template
 	source   sabakan.Source
 	stop     context.CancelFunc // ends the reading
-	unusable string             // why the settings cannot be followed; empty: they can
+	unusable string             // why the settings are not followed; empty: they are
+	code     cke.Code           // of unusable, where that is a fault
 
 	loaded   bool         // the past was read from the store
 	past     sabakan.Past // before the last read
@@ -68,7 +69,7 @@ func (w *work) look(ctx context.Context) {
 		w.publish(nil)
 	case !w.usable():
 		w.refuseOrder(ctx, w.unusable)
-		w.publish(&cke.InventoryStatus{Reason: w.unusable, Code: cke.CodeInventory, Stop: string(sabakan.StopOff), Log: w.shownLog()})
+		w.publish(&cke.InventoryStatus{Reason: w.unusable, Code: w.code, Stop: string(sabakan.StopOff), Log: w.shownLog()})
 	case w.c.Order() != nil || k.Spec.Generation != w.chosenFor:
 		w.choose(ctx)
 	}
@@ -91,7 +92,7 @@ func (w *work) follow(ctx context.Context, s *cke.InventorySettings) {
 		w.stop = nil
 	}
 	before, from := w.template, w.settings
-	w.settings, w.template, w.source, w.unusable, w.chosenFor = s, cke.Template{}, nil, "", 0
+	w.settings, w.template, w.source, w.unusable, w.code, w.chosenFor = s, cke.Template{}, nil, "", "", 0
 	var err error
 	switch {
 	case s == nil:
@@ -107,7 +108,7 @@ func (w *work) follow(ctx context.Context, s *cke.InventorySettings) {
 			w.source, err = w.c.Open(w.template.Inventory.Source, s.URL)
 		}
 		if err != nil {
-			w.unusable = err.Error()
+			w.unusable, w.code = err.Error(), cke.CodeInventory
 		}
 	}
 	if !w.usable() || !w.load(ctx) {
@@ -128,7 +129,7 @@ func (w *work) load(ctx context.Context) bool {
 	past, err := w.c.Past(ctx)
 	if err != nil {
 		w.c.Log.Warn("the past of the inventory is not read yet", "error", err)
-		w.settings, w.unusable = &cke.InventorySettings{}, "what is known of earlier reads cannot be read from the store" // tried again
+		w.settings, w.code, w.unusable = &cke.InventorySettings{}, cke.CodeInventory, "what is known of earlier reads cannot be read from the store" // tried again
 		return false
 	}
 	w.log = past.InventoryLog
@@ -187,7 +188,7 @@ func (w *work) took(ctx context.Context, r sabakan.Read) {
 // input is what is chosen from.
 func (w *work) input(ctx context.Context, k cke.InventoryWanted) (sabakan.Input, error) {
 	in := sabakan.Input{Template: w.template, Read: w.read.Good, Spec: k.Spec, Status: k.Status, Past: w.past, Now: w.c.Now(), Checks: w.checks,
-		Simulate: Simulate(ctx, k)}
+		Simulate: w.c.Simulate(ctx, k)}
 	if w.read.Err != nil {
 		in.Problem = w.read.Err.Error()
 	}

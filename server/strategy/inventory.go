@@ -12,8 +12,8 @@ func inventoryProblems(s *cke.InventoryStatus) []cke.Problem {
 		return nil
 	}
 	var all []cke.Problem
-	switch never := s.ReadAt.IsZero(); {
-	case s.Code == cke.CodeInventory && s.Failures > 0 && s.Failures < unreadAfter && !never:
+	switch reads := s.Source != "" && s.Failures < unreadAfter; {
+	case s.Code == cke.CodeInventory && reads && (s.Failures == 0 || !s.ReadAt.IsZero()):
 	case s.Code == cke.CodeInventory, s.Code == cke.CodeManyHosts, s.Code == cke.CodeNoHost:
 		all = append(all, cke.Problem{Code: s.Code, Message: "inventory: " + s.Reason, Remedy: cke.WayOut(s.Code)})
 	}
