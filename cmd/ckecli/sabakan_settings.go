@@ -242,6 +242,13 @@ func settingsCommands(a *app) []*cobra.Command {
 		newSabakanSetTemplateCommand(a),
 		newSabakanGetCommand(a, "get-template", "Show the template as it was given", "template", "ckecli sabakan set-template FILE", func(i cke.InventorySettings) string { return i.Template }),
 		newSabakanSetVariablesCommand(a),
+		{
+			Use: "schema", Short: "Print the JSON schema of templates, for editors; needs no store", Args: arguments(0, 0),
+			RunE: func(*cobra.Command, []string) error {
+				_, err := fmt.Fprintf(a.stdout, "%s\n", cke.TemplateSchema())
+				return err
+			},
+		},
 		newSabakanGetCommand(a, "get-variables", "Show the query variables as they were given", "query variables", "ckecli sabakan set-variables FILE", func(i cke.InventorySettings) string { return i.Variables }),
 	}
 }
