@@ -230,3 +230,47 @@ func TestLabInventory_ExchangesARetiredMachine(t *testing.T) {
 		}
 	})
 }
+
+// TestLabInventory_ChecksMachinesBeforeOneIsChosen exchanges a retired machine without a spare: of two candidates one has another program at
+// etcd's port. The leader daemon finds that out through SSH, shows the change to the other one, and stores it once the operator applies it.
+func TestLabInventory_ChecksMachinesBeforeOneIsChosen(t *testing.T) {
+	extra(t)
+	s := newStory(t, 5)
+	r := newRacks(s)
+	d := s.daemon("cke1")
+	s.setKey()
+	s.set(s.of(0, 1, 2))
+	s.ready()
+	r.write()
+	s.restarted(d, "cke2", r.watchedForAnHour)
+	s.do("sabakan", "set-template", s.file("template.yml", r.template(cke.InventoryPropose, "")))
+	s.do("sabakan", "set-url", r.path)
+	s.do("sabakan", "enable")
+	shown := func(what string, cause cke.InventoryCause) *cke.InventoryProposal {
+		return s.await(what, readyLimit, func(st cke.Status) bool {
+			return st.Inventory != nil && st.Inventory.Change != nil && st.Inventory.Change.Cause == cause
+		}).Inventory.Change
+	}
+	s.part("what the template says is applied first", func(s *story) {
+		// The nodes were declared without an inventory: each gets the serial of its machine, which the operator confirms.
+		p := shown("the serials", cke.CauseDescribed)
+		s.refused(6, []string{"was not declared from the inventory"}, "sabakan", "apply", p.Hash)
+		s.do("sabakan", "apply", p.Hash, "--yes")
+	})
+	s.part("the machine whose port is taken is not chosen", func(s *story) {
+		busy, free, old := s.nodes[3], s.nodes[4], s.nodes[1]
+		s.on(busy, "docker run -d --restart=always --network=host --entrypoint=/usr/local/bin/etcd "+cke.DefaultImage+":v"+rig.EtcdVersion+
+			" --data-dir=/tmp/d --listen-client-urls=http://0.0.0.0:2379 --advertise-client-urls=http://127.0.0.1:2379 --listen-peer-urls=http://127.0.0.1:12380")
+		r.states[old.Name] = cke.HostRetired
+		r.write()
+		p := shown("the exchange", cke.CauseRetired)
+		if p.Old != old.Name || p.New != free.Name {
+			s.Errorf("%+v", p)
+		}
+		s.do("sabakan", "apply", p.Hash)
+		st := s.ready()
+		if st.Inventory.Log.Answer == nil || st.Inventory.Log.Answer.Refused != "" || !slices.ContainsFunc(st.Members, func(m cke.MemberStatus) bool { return m.Name == free.Name && m.Ready }) {
+			s.Errorf("%+v", st.Inventory)
+		}
+	})
+}

@@ -9,11 +9,11 @@ import (
 )
 
 // Fit observes machines that are not declared, as control-plane nodes of a cluster, and returns what keeps each from carrying a
-// member, by address; "": nothing does. They are only looked at, and no host key is stored. config says how they are reached; known
-// are the host keys that cke knows, by address.
-func Fit(ctx context.Context, c cke.Cluster, id cke.Identity, nodes []cke.Node, config etcdnode.Config, known map[string]string) (map[string]string, error) {
-	c.Nodes = nodes
-	c = c.WithDefaults()
+// member, by address; "": nothing does. Nothing is changed on them, and no host key is stored. config says how they are reached;
+// known are the host keys that cke knows, by address.
+func Fit(ctx context.Context, spec cke.Spec, id cke.Identity, nodes []cke.Node, config etcdnode.Config, known map[string]string) (map[string]string, error) {
+	spec.Cluster.Nodes = nodes
+	c := spec.Wanted()
 	keys := &HostKeys{Known: known}
 	config.HostKeys, config.Beside = keys, true
 	fleet := etcdnode.New(config)

@@ -64,7 +64,7 @@ func NewFile(at string, parse func(file string, data []byte) ([]cke.Host, error)
 // String names the file, without a password.
 func (f *File) String() string { return "inventory file " + f.at }
 
-// Continue goes on counting from what an earlier reader of the file knew of its hosts when it read it last.
+// Continue counts from what an earlier reader of the file knew of its hosts when it read it last.
 func (f *File) Continue(readAt time.Time, hosts map[string]HostPast) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

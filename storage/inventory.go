@@ -115,16 +115,6 @@ func (s *Store) OrderInventory(ctx context.Context, cluster string, o cke.Invent
 	return s.PutRequest(ctx, cluster, requestInventory, o.By, o)
 }
 
-// InventoryOrderOf returns the order that waits for the leader daemon; nil: there is none.
-func (s *Store) InventoryOrderOf(ctx context.Context, cluster string) (*cke.InventoryOrder, error) {
-	var r Request
-	_, err := s.get(ctx, s.keys.request(cluster, requestInventory), &r)
-	if errors.Is(err, cke.ErrNotFound) {
-		return nil, nil
-	}
-	return ClusterState{Requests: map[string]Request{requestInventory: r}}.Order(), s.fail("read the requests of "+cluster, err)
-}
-
 // InventoryPast returns what leaders know of earlier reads of the inventory and of what it changed; zero: nothing.
 func (s *Store) InventoryPast(ctx context.Context, cluster string) (cke.InventoryPast, error) {
 	var p cke.InventoryPast

@@ -33,12 +33,12 @@ func inventoryOf(store *storage.Store, metrics *server.Metrics, log *slog.Logger
 			Open: func(source cke.InventorySource, url string) (sabakan.Source, error) {
 				return sabakan.Open(source, url, clusterfile.ParseHosts)
 			},
-			Check: func(ctx context.Context, c cke.Cluster, id cke.Identity, nodes []cke.Node, forgotten []string) (map[string]string, error) {
+			Check: func(ctx context.Context, spec cke.Spec, id cke.Identity, nodes []cke.Node, forgotten []string) (map[string]string, error) {
 				known := maps.Clone(lead.state.Load().HostKeys)
 				for _, address := range forgotten {
 					delete(known, address)
 				}
-				return preflight.Fit(ctx, c, id, nodes, etcdnode.Config{
+				return preflight.Fit(ctx, spec, id, nodes, etcdnode.Config{
 					Keys:        func(ctx context.Context, n cke.Node) ([]byte, error) { return store.SSHKey(ctx, cluster, n.Name()) },
 					AgentSocket: os.Getenv("SSH_AUTH_SOCK"), Guard: lead.Check, Log: log.With("cluster", cluster),
 				}, known)

@@ -184,7 +184,7 @@ func (a *app) bootstrapFromInventory(ctx context.Context, s store, cluster strin
 				}
 			}
 		}
-		found, err := preflight.Fit(ctx, in.Template.Cluster(nil), cke.Identity{}, nodes, etcdnode.Config{Keys: keys.login, AgentSocket: a.getenv("SSH_AUTH_SOCK")}, keys.pinned)
+		found, err := preflight.Fit(ctx, in.Spec.Following(in.Template.Cluster(nil), in.Spec), cke.Identity{}, nodes, etcdnode.Config{Keys: keys.login, AgentSocket: a.getenv("SSH_AUTH_SOCK")}, keys.pinned)
 		if err != nil {
 			return 0, err
 		}

@@ -91,8 +91,11 @@ func (h *house) vanishes(serial string) {
 	h.change(func() { h.hosts = slices.DeleteFunc(h.hosts, func(o cke.Host) bool { return o.ID == serial }) })
 }
 
-// source is the inventory.
-type source struct{ *house }
+// source is the inventory; each one that is opened is another one.
+type source struct {
+	*house
+	id *int
+}
 
 func (source) String() string { return "the inventory" }
 
@@ -193,8 +196,8 @@ func (h *house) lead(f func(k *keep.Keeper)) {
 			}
 			return h.template(), nil
 		},
-		Open: func(cke.InventorySource, string) (sabakan.Source, error) { return source{h}, nil },
-		Check: func(_ context.Context, _ cke.Cluster, _ cke.Identity, nodes []cke.Node, _ []string) (map[string]string, error) {
+		Open: func(cke.InventorySource, string) (sabakan.Source, error) { return source{h, new(int)}, nil },
+		Check: func(_ context.Context, _ cke.Spec, _ cke.Identity, nodes []cke.Node, _ []string) (map[string]string, error) {
 			h.mu.Lock()
 			defer h.mu.Unlock()
 			for _, n := range nodes {

@@ -36,7 +36,7 @@ type Config struct {
 	Open     func(source cke.InventorySource, url string) (sabakan.Source, error)
 	// Check returns what keeps each of some machines from carrying a member of the cluster, by address; "": nothing does. The host keys
 	// of forgotten addresses are of other machines.
-	Check func(ctx context.Context, c cke.Cluster, id cke.Identity, nodes []cke.Node, forgotten []string) (map[string]string, error)
+	Check func(ctx context.Context, spec cke.Spec, id cke.Identity, nodes []cke.Node, forgotten []string) (map[string]string, error)
 	// Simulate returns what plays the work on a cluster file forward.
 	Simulate func(ctx context.Context, w cke.InventoryWanted) func(cke.Cluster) (sabakan.Simulated, error)
 	// Verify returns what is wrong with the text of a cluster file.
@@ -111,7 +111,7 @@ func (k *Keeper) Run(ctx context.Context) {
 
 func (k *Keeper) run(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
-	w := &work{Keeper: k, reads: make(chan sabakan.Read), found: make(chan findings), checks: map[string]sabakan.Check{}, unregistered: map[string]time.Time{}}
+	w := &work{Keeper: k, reads: make(chan taken), found: make(chan findings), checks: map[string]sabakan.Check{}, unregistered: map[string]time.Time{}}
 	defer func() { // first all that it started ends
 		cancel()
 		w.running.Wait()

@@ -180,8 +180,8 @@ func TestKeeper_BadCase5_NoCandidatePassesItsCheck(t *testing.T) {
 	})
 }
 
-// Bad case 6: a person edits at that moment: the change is dropped, and chosen anew from what the person wrote.
-func TestKeeper_BadCase6_APersonEditsAtThatMoment(t *testing.T) {
+// Bad case 6: the operator edits at that moment: the change is dropped, and another one is chosen from what was written.
+func TestKeeper_BadCase6_AnEditAtThatMoment(t *testing.T) {
 	play(t, 5, cke.InventoryAuto, func(t *testing.T, h *house) {
 		edits := 0
 		h.edited = func() {
@@ -199,7 +199,7 @@ func TestKeeper_BadCase6_APersonEditsAtThatMoment(t *testing.T) {
 			is(t, "revision", h.spec.Generation, int64(3))
 			is(t, "members", h.members(), "s1 s3 s4")
 			n, _ := h.spec.Cluster.Node("s1")
-			is(t, "what the person wrote", n.Annotations["by"], "hand")
+			is(t, "what was written", n.Annotations["by"], "hand")
 		})
 	})
 }

@@ -20,6 +20,7 @@ const (
 
 // findings are what machines and the inventory answered when they were asked.
 type findings struct {
+	source       sabakan.Source // that was asked
 	checks       map[string]sabakan.Check
 	unregistered []string
 	err          error
@@ -41,10 +42,10 @@ func (w *work) search(run context.Context, in sabakan.Input) {
 	w.beside(func() {
 		ctx, cancel := context.WithTimeout(run, searchFor)
 		defer cancel()
-		f := findings{checks: map[string]sabakan.Check{}}
+		f := findings{source: source, checks: map[string]sabakan.Check{}}
 		if len(nodes) > 0 {
 			var problems map[string]string
-			if problems, f.err = w.c.Check(ctx, in.Template.Cluster(nil), k.Identity, nodes, forgotten); f.err == nil {
+			if problems, f.err = w.c.Check(ctx, k.Spec, k.Identity, nodes, forgotten); f.err == nil {
 				for _, n := range nodes {
 					f.checks[n.Hostname] = sabakan.Check{At: w.c.Now(), Problem: problems[n.Address]}
 				}
@@ -80,7 +81,10 @@ func (w *work) toCheck(in sabakan.Input, serials []string) (nodes []cke.Node, fo
 // learned goes on with what was found.
 func (w *work) learned(ctx context.Context, f findings) {
 	w.looking = false
-	if f.err != nil {
+	switch {
+	case f.source != w.source:
+		return
+	case f.err != nil:
 		w.c.Log.Warn("machines of the inventory were not checked; that is tried again", "error", f.err)
 		return
 	}

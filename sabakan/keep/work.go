@@ -26,11 +26,17 @@ const (
 	daytime = 24 * time.Hour
 )
 
+// taken is a read with where it is from: the source may be another one by now.
+type taken struct {
+	sabakan.Read
+	source sabakan.Source
+}
+
 // work is what one run knows. Only its own goroutine uses it.
 type work struct {
 	*Keeper
 	running sync.WaitGroup // what was started beside
-	reads   chan sabakan.Read
+	reads   chan taken
 	found   chan findings
 
 	settings *cke.InventorySettings // that are followed; nil: none are
@@ -148,11 +154,12 @@ func (w *work) start(ctx context.Context) {
 	if f, counts := w.source.(*sabakan.File); counts {
 		f.Continue(w.after.ReadAt, w.after.Hosts)
 	}
-	r := &sabakan.Reader{Source: w.source, Interval: time.Duration(w.template.Inventory.Interval)}
+	source := w.source
+	r := &sabakan.Reader{Source: source, Interval: time.Duration(w.template.Inventory.Interval)}
 	w.beside(func() {
 		r.Run(ctx, func(read sabakan.Read) {
 			select {
-			case w.reads <- read:
+			case w.reads <- taken{read, source}:
 			case <-ctx.Done():
 			}
 		})
@@ -167,10 +174,11 @@ func (w *work) beside(f func()) {
 }
 
 // took goes on with one more read.
-func (w *work) took(ctx context.Context, r sabakan.Read) {
-	if !w.usable() {
+func (w *work) took(ctx context.Context, t taken) {
+	if !w.usable() || t.source != w.source {
 		return
 	}
+	r := t.Read
 	good := r.Err == nil && !r.Good.ReadAt.Equal(w.read.Good.ReadAt)
 	if good {
 		w.past, w.accepted = w.after, ""
