@@ -41,6 +41,8 @@ type house struct {
 	fail     func(write string) error // before a write; after: it is stored all the same
 	after    bool
 	edited   func() // before a revision is stored
+	// open opens another inventory than that of the house, which is read on the clock of the world.
+	open func() sabakan.Source
 }
 
 // newHouse has a cluster of three on the first of so many machines, in racks of their own.
@@ -65,8 +67,12 @@ func (h *house) add(serial, address string) {
 }
 
 func (h *house) template() cke.Template {
+	every := interval
+	if h.open != nil {
+		every = 200 * time.Millisecond
+	}
 	return cke.Template{Name: "prod", Nodes: []cke.Node{{ControlPlane: true, User: "cke"}},
-		Inventory: cke.InventoryOptions{Source: cke.SourceFile, Mode: cke.InventoryMode(h.settings.Variables), Interval: cke.Duration(interval)}}.Filled()
+		Inventory: cke.InventoryOptions{Source: cke.SourceFile, Mode: cke.InventoryMode(h.settings.Variables), Interval: cke.Duration(every)}}.Filled()
 }
 
 // change changes what a keeper is told, under the lock.
@@ -196,7 +202,12 @@ func (h *house) lead(f func(k *keep.Keeper)) {
 			}
 			return h.template(), nil
 		},
-		Open: func(cke.InventorySource, string) (sabakan.Source, error) { return source{h, new(int)}, nil },
+		Open: func(cke.InventorySource, string) (sabakan.Source, error) {
+			if h.open != nil {
+				return h.open(), nil
+			}
+			return source{h, new(int)}, nil
+		},
 		Check: func(_ context.Context, _ cke.Spec, _ cke.Identity, nodes []cke.Node, _ []string) (map[string]string, error) {
 			h.mu.Lock()
 			defer h.mu.Unlock()
@@ -211,6 +222,10 @@ func (h *house) lead(f func(k *keep.Keeper)) {
 		Verify:  func([]byte) error { return nil },
 		Applied: func(c cke.InventoryCause) { h.change(func() { h.applied = append(h.applied, c) }) },
 	})
+	every := 5 * time.Second
+	if h.open != nil {
+		every = 100 * time.Millisecond
+	}
 	ctx, cancel := context.WithCancel(h.t.Context())
 	var wg sync.WaitGroup
 	wg.Go(func() { k.Run(ctx) })
@@ -219,12 +234,14 @@ func (h *house) lead(f func(k *keep.Keeper)) {
 			k.Update(h.wanted())
 			select {
 			case <-ctx.Done():
-			case <-time.After(5 * time.Second):
+			case <-time.After(every):
 			}
 		}
 	})
 	defer func() { cancel(); wg.Wait() }()
-	synctest.Wait()
+	if h.open == nil {
+		synctest.Wait()
+	}
 	f(k)
 }
 
