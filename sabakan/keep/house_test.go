@@ -37,6 +37,7 @@ type house struct {
 	unknown  []string             // serials that were asked for
 	unfit    map[string]string    // what a check finds, by address
 	checked  []string
+	slow     time.Duration // that a check takes
 	applied  []cke.InventoryCause
 	fail     func(write string) error // before a write; after: it is stored all the same
 	after    bool
@@ -209,6 +210,7 @@ func (h *house) lead(f func(k *keep.Keeper)) {
 			return source{h, new(int)}, nil
 		},
 		Check: func(_ context.Context, _ cke.Spec, _ cke.Identity, nodes []cke.Node, _ []string) (map[string]string, error) {
+			time.Sleep(h.slow)
 			h.mu.Lock()
 			defer h.mu.Unlock()
 			for _, n := range nodes {

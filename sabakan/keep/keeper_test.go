@@ -79,6 +79,28 @@ func TestKeeper_AppliesByItselfWhatNeedsNoConfirmation(t *testing.T) {
 	})
 }
 
+// A change stays as it was shown while its machine passes its checks, and is gone once it does not.
+func TestKeeper_ChecksAgainTheMachineOfAChangeThatIsShown(t *testing.T) {
+	play(t, 4, cke.InventoryPropose, func(t *testing.T, h *house) {
+		h.slow = 20 * time.Second
+		h.lead(func(k *keep.Keeper) {
+			pass(time.Minute)
+			h.turns("s2", cke.HostRetired)
+			pass(2 * time.Minute)
+			hash := k.Status().Change.Hash
+			for range 720 {
+				pass(5 * time.Second)
+				if c := k.Status().Change; c == nil || c.Hash != hash {
+					t.Fatalf("%+v", k.Status())
+				}
+			}
+			h.change(func() { h.unfit = map[string]string{"10.0.0.4": "ssh: no route to host"} })
+			pass(15 * time.Minute)
+			is(t, "code", k.Status().Code, cke.CodeNoHost)
+		})
+	})
+}
+
 // Bad case 1: the server is away for a day.
 func TestKeeper_BadCase1_TheServerIsAwayForADay(t *testing.T) {
 	play(t, 5, cke.InventoryAuto, func(t *testing.T, h *house) {

@@ -14,6 +14,8 @@ import (
 const (
 	// searchFor bounds one round of checks and questions.
 	searchFor = 30 * time.Second
+	// checkAgain is how old the check of a machine gets that a change is shown with; sabakan.Choose takes none that is much older.
+	checkAgain = 10 * time.Minute
 	// simulateFor bounds one simulation.
 	simulateFor = 30 * time.Second
 )
@@ -31,6 +33,9 @@ func (w *work) search(run context.Context, in sabakan.Input) {
 	check, ask := w.choice.Check, w.choice.Ask
 	if w.override != nil {
 		check, ask = union(check, w.override.Check), union(ask, w.override.Ask)
+	}
+	if c := w.choice.Change; c != nil && in.Now.Sub(w.checks[c.New].At) > checkAgain && w.checks[c.New].Problem == "" && !w.checks[c.New].At.IsZero() {
+		check = union(check, []string{c.New}) // a change that is shown stays while its machine fits
 	}
 	ask = slices.DeleteFunc(slices.Clone(ask), func(serial string) bool { return slices.Contains(in.Unregistered, serial) })
 	if w.looking || len(check)+len(ask) == 0 {

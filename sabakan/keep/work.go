@@ -22,6 +22,8 @@ const (
 	orderFor = 10 * time.Minute
 	// storeEvery is how old the stored past may be while no machine changes.
 	storeEvery = 10 * time.Minute
+	// othersEvery is how old it may be what is known of other clusters: a machine that is theirs since is found by its check.
+	othersEvery = time.Minute
 	// daytime is for how long changes are shown.
 	daytime = 24 * time.Hour
 )
@@ -55,6 +57,8 @@ type work struct {
 	storedAt time.Time
 	log      cke.InventoryLog // as it is in the store
 
+	others       map[string]string // clusters of nodes, by address, at othersAt
+	othersAt     time.Time
 	checks       map[string]sabakan.Check
 	unregistered map[string]time.Time
 	looking      bool // findings are awaited
@@ -206,10 +210,14 @@ func (w *work) input(ctx context.Context, k cke.InventoryWanted) (sabakan.Input,
 		}
 	}
 	slices.Sort(in.Unregistered)
-	var err error
-	if in.Taken, err = w.c.Others(ctx); err != nil {
-		return in, fmt.Errorf("the nodes of other clusters cannot be read: %w", err)
+	if in.Now.Sub(w.othersAt) > othersEvery {
+		others, err := w.c.Others(ctx)
+		if err != nil {
+			return in, fmt.Errorf("the nodes of other clusters cannot be read: %w", err)
+		}
+		w.others, w.othersAt = others, in.Now
 	}
+	in.Taken = w.others
 	return in, nil
 }
 
@@ -262,6 +270,7 @@ func (w *work) act(ctx context.Context, k cke.InventoryWanted) {
 			w.accept(k, sabakan.Overridden)
 			w.after.InventoryLog = log
 		}
+	case o != nil && w.looking: // what is found may lead to it again
 	case o != nil:
 		w.refuseOrder(ctx, "it is no longer what follows from the inventory: "+w.choice.Reason)
 	case w.choice.Change != nil && w.choice.Change.Auto:
