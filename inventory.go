@@ -158,11 +158,13 @@ type InventoryStatus struct {
 	// Source is where the inventory is, without passwords.
 	Source string        `json:"source,omitempty"`
 	Mode   InventoryMode `json:"mode,omitempty"`
-	// ReadAt is when the inventory was last read well; zero: never in this term. Failures is how many reads failed since.
+	// ReadAt is when the inventory was last read well, also by an earlier leader as far as that is stored; zero: never. Failures is how
+	// many reads failed since, in this term.
 	ReadAt   time.Time `json:"readAt,omitzero"`
 	Failures int       `json:"failures,omitempty"`
 	Failure  string    `json:"failure,omitempty"`
-	// Hosts counts the machines of the last good read by state, Candidates those that may get a member.
+	// Hosts counts the machines of the last good read by state, nil: there was none in this term; Candidates those that may get a
+	// member.
 	Hosts      map[HostState]int `json:"hosts,omitempty"`
 	Candidates int               `json:"candidates"`
 	// Change is the one that follows; nil: none does. Override is one that the operator may have in spite of Stop.

@@ -283,7 +283,9 @@ func (a *app) inventoryFacts(l *term.Labels, st cke.Status, wide bool) {
 			for _, of := range s.Hosts {
 				n += of
 			}
-			read = fmt.Sprintf("%s, read %s ago", cke.Count(n, "machine"), a.ago(s.ReadAt))
+			if read = "last read " + a.ago(s.ReadAt) + " ago"; s.Hosts != nil {
+				read = fmt.Sprintf("%s, %s", cke.Count(n, "machine"), read)
+			}
 		}
 		l.Add("Inventory", term.Textf("%s: %s", s.Source, read))
 		l.Add("", term.Text(s.Reason))

@@ -115,6 +115,11 @@ func TestKeeper_BadCase1_TheServerIsAwayForADay(t *testing.T) {
 				t.Errorf("%+v", s)
 			}
 			is(t, "members", h.members(), "s1 s2 s3")
+		})
+		h.lead(func(k *keep.Keeper) { // another daemon knows the age, too
+			if s := k.Status(); s.ReadAt.IsZero() || s.ReadAt.After(time.Now().Add(-24*time.Hour)) || s.Hosts != nil || s.Stop != "read" {
+				t.Errorf("%+v", s)
+			}
 			h.change(func() { h.fails = nil })
 			pass(2 * time.Minute)
 			is(t, "members", h.members(), "s1 s3 s4")

@@ -14,7 +14,12 @@ const maxNotes = 20
 func (w *work) report(in sabakan.Input) *cke.InventoryStatus {
 	s := &cke.InventoryStatus{Source: w.source.String(), Mode: w.template.Inventory.Mode, ReadAt: w.read.Good.ReadAt, Failures: w.read.Failures, Failure: in.Problem,
 		Reason: w.choice.Reason, Code: w.choice.Code, Stop: string(w.choice.Stop), Notes: w.choice.Notes[:min(len(w.choice.Notes), maxNotes)], Log: w.shownLog(),
-		Change: proposal(&w.choice), Override: proposal(w.override), Hosts: map[cke.HostState]int{}}
+		Change: proposal(&w.choice), Override: proposal(w.override)}
+	if s.ReadAt.IsZero() {
+		s.ReadAt = w.after.ReadAt // by the leader before
+		return s
+	}
+	s.Hosts = map[cke.HostState]int{}
 	for _, h := range in.Read.Hosts {
 		s.Hosts[h.State]++
 	}
