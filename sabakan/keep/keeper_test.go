@@ -369,6 +369,11 @@ func TestKeeper_FollowsWhatOperatorsSet(t *testing.T) {
 			set(func(s *cke.InventorySettings) { s.Template = "a template" })
 			pass(2 * time.Minute)
 			is(t, "members", h.members(), "s1 s3 s4")
+			h.change(func() { h.fails = errors.New("no answer") })
+			set(func(s *cke.InventorySettings) { s.SetBy = "me" })
+			if s := k.Status(); !strings.Contains(s.Reason, "the last good read is") || s.Hosts[cke.HostHealthy] != 4 {
+				t.Errorf("%+v", s)
+			}
 			h.change(func() { h.settings = nil })
 			pass(10 * time.Second)
 			is(t, "status", k.Status() == nil, true)

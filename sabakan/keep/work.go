@@ -183,6 +183,9 @@ func (w *work) took(ctx context.Context, t taken) {
 		return
 	}
 	r := t.Read
+	if r.Good.ReadAt.IsZero() { // it is read for another template now, and was read well before
+		r.Good = w.read.Good
+	}
 	good := r.Err == nil && !r.Good.ReadAt.Equal(w.read.Good.ReadAt)
 	if good {
 		w.past, w.accepted = w.after, ""
