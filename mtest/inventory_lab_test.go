@@ -16,6 +16,7 @@ import (
 	"cke/mtest/lab"
 	"cke/mtest/rig"
 	"cke/storage"
+	"cke/storage/embedded"
 )
 
 // racks is an inventory file of the machines of a lab.
@@ -61,9 +62,9 @@ func (r *racks) watchedForAnHour() {
 	ctx := r.within(seenLimit)
 	c := storage.Config{Embedded: storage.EmbeddedConfig{DataDir: filepath.Join(r.Dir, "store")}, SecretKeyFile: filepath.Join(r.Dir, "secret.key"),
 		SessionTTL: 3 * time.Second, Log: slog.New(slog.DiscardHandler)}
-	embedded, err := storage.StartEmbedded(ctx, c)
+	inside, err := embedded.Start(ctx, c.Embedded.DataDir, c.Log, func(string) {})
 	r.must(err)
-	defer embedded.Close()
+	defer inside.Close()
 	store, err := storage.Open(ctx, c)
 	r.must(err)
 	defer store.Close()
