@@ -24,6 +24,25 @@ func HostStates() []HostState {
 	return []HostState{HostHealthy, HostUnhealthy, HostUnreachable, HostMaintenance, HostRetiring, HostRetired, HostUnknown}
 }
 
+// HostStateOf returns the state that a word of sabakan means.
+func HostStateOf(word string) HostState {
+	switch word {
+	case "HEALTHY":
+		return HostHealthy
+	case "UNHEALTHY":
+		return HostUnhealthy
+	case "UNREACHABLE":
+		return HostUnreachable
+	case "UPDATING", "UNINITIALIZED":
+		return HostMaintenance
+	case "RETIRING":
+		return HostRetiring
+	case "RETIRED":
+		return HostRetired
+	}
+	return HostUnknown
+}
+
 // Host is a machine as an inventory describes it.
 type Host struct {
 	// ID is the machine's serial: its identity, also where another machine has got its address.
@@ -65,4 +84,7 @@ type Inventory interface {
 	// Hosts returns all machines. An answer that is not whole and sound is an error: a machine that is missing from a list is one
 	// that is not registered.
 	Hosts(ctx context.Context) (HostList, error)
+	// Registered reports whether the inventory knows a machine, asked for that one alone. Only a clear answer is one: what cannot
+	// be understood is an error.
+	Registered(ctx context.Context, id string) (bool, error)
 }

@@ -15,6 +15,8 @@ type Spec struct {
 	Generation int64     `json:"generation"`
 	SetAt      time.Time `json:"setAt"`
 	SetBy      string    `json:"setBy,omitempty"` // user@host
+	// Cause is why an inventory led to the revision; empty: none did.
+	Cause InventoryCause `json:"cause,omitempty"`
 	// DeleteRequestedAt is set once the deletion of the cluster was requested, until the request is canceled.
 	DeleteRequestedAt time.Time `json:"deleteRequestedAt,omitzero"`
 	DeleteRequestedBy string    `json:"deleteRequestedBy,omitempty"`

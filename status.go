@@ -82,6 +82,8 @@ type Status struct {
 	Leader      Leader            `json:"leader"`
 	// Backup is the status of the backups; nil: the cluster file declares no target, or nothing is known yet.
 	Backup *BackupStatus `json:"backup,omitempty"`
+	// Inventory is the status of the inventory; nil: the cluster has none, or nothing is known yet.
+	Inventory *InventoryStatus `json:"inventory,omitempty"`
 	// Targets are the backup targets that were used, the last one last.
 	Targets []BackupTarget `json:"targets,omitempty"`
 }

@@ -36,6 +36,7 @@ func Inventory(t *testing.T, play func(t *testing.T, scene func(*testing.T, Mach
 		{"each state has its word", statesAreNamed},
 		{"the time in a state starts with it and grows", timeInStateGrows},
 		{"a machine that is removed is missing, and no other", removedIsMissing},
+		{"a machine that is asked for alone is registered or not", askedForAlone},
 		{"a successor at the same address is another machine", successorIsAnother},
 		{"a read that fails is an error, and the next one is whole", failedReadIsAnError},
 		{"a read ends with its context", readEndsWithContext},
@@ -137,6 +138,25 @@ func removedIsMissing(t *testing.T, m Machines) {
 	if _, ids := hosts(t, m); !slices.Equal(ids, []string{"a", "c"}) {
 		t.Errorf("got %v", ids)
 	}
+}
+
+func askedForAlone(t *testing.T, m Machines) {
+	m.Add(host("a", 1), host("b", 2))
+	m.Remove("b")
+	for id, want := range map[string]bool{"a": true, "b": false, `"x`: false} {
+		got, err := m.Registered(bounded(t), id)
+		must(t, "Registered", err)
+		if got != want {
+			t.Errorf("%s: %v, want %v", id, got, want)
+		}
+	}
+	restore := m.Fail()
+	ctx, cancel := context.WithTimeout(bounded(t), time.Second)
+	defer cancel()
+	if got, err := m.Registered(ctx, "b"); err == nil || got {
+		t.Errorf("got %v, %v", got, err)
+	}
+	restore()
 }
 
 func successorIsAnother(t *testing.T, m Machines) {

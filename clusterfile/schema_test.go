@@ -123,9 +123,14 @@ func (s schema) check(t *testing.T, root schema, value any, path string, seen ma
 	}
 }
 
-// makeSchema makes the schema from the types, with the words of schemaWords.
+// makeSchema makes the schema of cluster files, with the words of schemaWords.
 func makeSchema(t *testing.T) *jsonschema.Schema {
 	t.Helper()
+	return schemaOf(&cke.Cluster{}, "Cluster file of cke", schemaWords())
+}
+
+// schemaOf makes a schema from a type and words.
+func schemaOf(file any, title string, means map[string]words) *jsonschema.Schema {
 	r := jsonschema.Reflector{Anonymous: true, DoNotReference: true, FieldNameTag: "yaml", Mapper: func(t reflect.Type) *jsonschema.Schema {
 		switch t {
 		case reflect.TypeFor[cke.Duration]():
@@ -137,10 +142,10 @@ func makeSchema(t *testing.T) *jsonschema.Schema {
 		}
 		return nil
 	}}
-	s := r.Reflect(&cke.Cluster{})
-	s.Title = "Cluster file of cke"
+	s := r.Reflect(file)
+	s.Title = title
 	walkSchema(s, "", func(p *jsonschema.Schema, path string) {
-		w := schemaWords()[path]
+		w := means[path]
 		p.Description, p.Default = w.means, w.otherwise
 		switch {
 		case path == "name":

@@ -45,13 +45,6 @@ type machine struct {
 	} `json:"status"`
 }
 
-// states are sabakan's words for states.
-var states = map[string]cke.HostState{
-	"HEALTHY": cke.HostHealthy, "UNHEALTHY": cke.HostUnhealthy, "UNREACHABLE": cke.HostUnreachable,
-	"UPDATING": cke.HostMaintenance, "UNINITIALIZED": cke.HostMaintenance,
-	"RETIRING": cke.HostRetiring, "RETIRED": cke.HostRetired,
-}
-
 // parseAnswer returns all hosts of an answer, or why it is not a whole and sound one.
 func parseAnswer(body []byte, status int) ([]cke.Host, error) {
 	var a answer
@@ -77,6 +70,33 @@ func parseAnswer(body []byte, status int) ([]cke.Host, error) {
 	return listed(hosts)
 }
 
+// notFound is what sabakan says of a machine that is not registered.
+const notFound = "not found"
+
+// parseOne reports whether an answer is about the machine that was asked for, or says that there is none.
+func parseOne(body []byte, status int, serial string) (bool, error) {
+	var a struct {
+		answer
+		Data *struct {
+			Machine *machine `json:"machine"`
+		} `json:"data"`
+	}
+	malformed := json.Unmarshal(body, &a)
+	switch {
+	case status != http.StatusOK:
+		return false, fmt.Errorf("it answers %d %s", status, http.StatusText(status))
+	case malformed != nil:
+		return false, fmt.Errorf("its answer of %d bytes is not whole JSON of a machine: %w", len(body), malformed)
+	case len(a.Errors) == 1 && a.Errors[0].Message == notFound && (a.Data == nil || a.Data.Machine == nil):
+		return false, nil
+	case len(a.Errors) > 0:
+		return false, fmt.Errorf("it answers with the error %q", bounded(a.Errors[0].Message))
+	case a.Data == nil || a.Data.Machine == nil || a.Data.Machine.Spec == nil || a.Data.Machine.Spec.Serial != serial:
+		return false, fmt.Errorf("its answer is not about machine %s", bounded(serial))
+	}
+	return true, nil
+}
+
 // host returns the machine as a host.
 func (m *machine) host() (cke.Host, error) {
 	if m == nil || m.Spec == nil || m.Spec.Serial == "" {
@@ -94,10 +114,7 @@ func (m *machine) host() (cke.Host, error) {
 			return cke.Host{}, fmt.Errorf("%s has no %s", s.Serial, part.name)
 		}
 	}
-	h := cke.Host{ID: s.Serial, Role: *s.Role, Rack: *s.Rack, State: states[*m.Status.State], For: seconds(*m.Status.Duration), BMC: s.BMC.Type}
-	if h.State == "" {
-		h.State = cke.HostUnknown
-	}
+	h := cke.Host{ID: s.Serial, Role: *s.Role, Rack: *s.Rack, State: cke.HostStateOf(*m.Status.State), For: seconds(*m.Status.Duration), BMC: s.BMC.Type}
 	if !s.RetireDate.Equal(*s.RegisterDate) { // else it was never set
 		h.RetireDate = *s.RetireDate
 	}

@@ -56,6 +56,16 @@ func TestChoose_BadCases(t *testing.T) {
 			{"two members", "formed 2 8; host 2 retiring 1h", "retiring"},
 			{"two members, one of them dead", "formed 2 8; host 2 retired 1h; silent 2 1h; lost", "quorum"},
 		}},
+		{"edits and clocks", []struct{ name, scene, want string }{
+			{"the exchange was rolled back", "formed 3 8; rolledback 2 1h; host 2 retired 1h", "node"},
+			{"and that is a day ago", "formed 3 8; rolledback 2 25h; host 2 retired 1h", "retired"},
+			{"one member more was rolled back", "formed 4 8; wanted 4; undid 4 1h more; wanted 5", "node"},
+			{"the file was edited a moment ago", "formed 3 8; unobserved; host 2 retired 1h", "in-flight"},
+			{"the store's clock is an hour behind", "formed 3 8; status 1h; host 2 retired 1h", "status"},
+			{"it is an hour ahead", "formed 3 8; status -1h; host 2 retired 1h", "status"},
+			{"the last read is of an hour ahead", "formed 3 8; read -1h; host 2 retired 1h", "read"},
+			{"the last change is of an hour ahead", "formed 3 8; changed 9 -1h; host 2 retired 1h", "settle"},
+		}},
 		{"zones", []struct{ name, scene, want string }{
 			{"a voter without a zone", "formed 3 8; byhand 2; without 2; host 3 retired 1h", "retired"},
 			{"a learner", "formed 3 8; learner 3; unapplied; host 2 retired 1h", "in-flight"},

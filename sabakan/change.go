@@ -15,8 +15,8 @@ import (
 // Change is one change of a cluster file. It moves one member at most, except that a bootstrap declares all of them.
 type Change struct {
 	// Cluster is the new cluster file.
-	Cluster cke.Cluster `json:"cluster"`
-	Cause   Cause       `json:"cause"`
+	Cluster cke.Cluster        `json:"cluster"`
+	Cause   cke.InventoryCause `json:"cause"`
 	// Old is the serial of the machine that has to go, New that of the one in its place; empty: there is none.
 	Old string `json:"old,omitempty"`
 	New string `json:"new,omitempty"`
@@ -43,9 +43,15 @@ type draft struct {
 
 // finish passes a draft through the outcome gate, and finds who has to confirm it.
 func (c *chooser) finish(d draft) verdict {
-	if why := c.perDay(); d.Cause.moves() && why != "" {
+	if why := c.perDay(); d.Cause.Moves() && why != "" {
 		if !c.Override {
 			return verdict{reason: d.reason + ", and waits: " + why, stop: StopPerDay, overridable: true}
+		}
+		d.Confirm = append(d.Confirm, "it overrides: "+why)
+	}
+	if why := c.undone(d); why != "" {
+		if !c.Override {
+			return verdict{reason: d.reason + ", and waits: " + why, stop: StopNode, overridable: true}
 		}
 		d.Confirm = append(d.Confirm, "it overrides: "+why)
 	}
@@ -71,7 +77,7 @@ func (c *chooser) finish(d draft) verdict {
 	}
 	d.Hash = hashOf(struct {
 		Generation int64
-		Cause      Cause
+		Cause      cke.InventoryCause
 		Cluster    cke.Cluster
 	}{c.Spec.Generation, d.Cause, d.Cluster})
 	d.Auto = c.o.Mode == cke.InventoryAuto && len(d.Confirm) == 0
@@ -127,8 +133,8 @@ func (c *chooser) place(d *draft, i int, k candidate, controlPlane bool) {
 		}
 		return
 	}
-	n := cke.Node{Address: addressOf(*k.host), Hostname: k.host.ID, Zone: k.zone}
-	followPattern(&n, pattern)
+	n := nodeOf(*k.host, pattern)
+	n.Zone = k.zone
 	followHost(&n, k.host, pattern)
 	if before := c.Past.Serials[n.Address]; before != "" && before != k.host.ID {
 		d.Forget = append(d.Forget, n.Address)
@@ -138,6 +144,15 @@ func (c *chooser) place(d *draft, i int, k candidate, controlPlane bool) {
 	} else {
 		nodes[i] = n
 	}
+}
+
+// NodeOf returns the control-plane node that a machine would be, as it is reached.
+func NodeOf(t cke.Template, h cke.Host) cke.Node { return nodeOf(h, t.Pattern(true)) }
+
+func nodeOf(h cke.Host, pattern cke.Node) cke.Node {
+	n := cke.Node{Address: addressOf(h), Hostname: h.ID}
+	followPattern(&n, pattern)
+	return n
 }
 
 // followPattern gives a node what the template says of it.

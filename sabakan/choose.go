@@ -75,35 +75,7 @@ type Choice struct {
 }
 
 // Note is one line beside the outcome.
-type Note struct {
-	// Node is its name, or the serial of a machine; empty: the note is about the cluster.
-	Node string   `json:"node,omitempty"`
-	Text string   `json:"text"`
-	Code cke.Code `json:"code,omitempty"`
-	// Until is when what is waited for is over; zero: unknown.
-	Until time.Time `json:"until,omitzero"`
-}
-
-// Cause is why the cluster file is changed.
-type Cause string
-
-// Causes.
-const (
-	CauseBootstrap   Cause = "bootstrap"
-	CauseTemplate    Cause = "template"
-	CauseRetired     Cause = "retired"
-	CauseMissing     Cause = "missing"
-	CauseSuccessor   Cause = "successor"
-	CauseRetiring    Cause = "retiring"
-	CauseUnreachable Cause = "unreachable"
-	CauseUnhealthy   Cause = "unhealthy"
-	CauseMaintenance Cause = "maintenance"
-	CauseMore        Cause = "more"
-	CauseFewer       Cause = "fewer"
-	CauseMoved       Cause = "moved"
-	CauseDescribed   Cause = "described"
-	CauseSpare       Cause = "spare"
-)
+type Note = cke.InventoryNote
 
 // chooser is a choice in the making.
 type chooser struct {
@@ -228,7 +200,7 @@ func (v verdict) decided() bool { return v.reason != "" }
 
 // passes reports whether later rules are asked although this one wants a change.
 func (v verdict) passes() bool {
-	return v.stop == StopSimulated || v.stop == StopPerDay || v.code == cke.CodeNoHost
+	return v.stop == StopSimulated || v.stop == StopPerDay || v.stop == StopNode || v.code == cke.CodeNoHost
 }
 
 // wait is the outcome that nothing is changed.

@@ -121,7 +121,7 @@ func TestChoose_TheTemplateIsFollowedOnce(t *testing.T) {
 	}
 	w.Template.Options.Etcd.ExtraArgs = []string{"--pre-vote=true"}
 	c = sabakan.Choose(w.Input)
-	if c.Change == nil || c.Change.Cause != sabakan.CauseTemplate || !cmp.Equal(c.Change.Cluster.Options, w.Template.Options) {
+	if c.Change == nil || c.Change.Cause != cke.CauseTemplate || !cmp.Equal(c.Change.Cluster.Options, w.Template.Options) {
 		t.Fatalf("%+v", c)
 	}
 	w.Spec.Cluster = c.Change.Cluster

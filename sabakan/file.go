@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -60,22 +61,49 @@ func NewFile(at string, parse func(file string, data []byte) ([]cke.Host, error)
 	return f, nil
 }
 
+// String names the file, without a password.
+func (f *File) String() string { return "inventory file " + f.at }
+
+// Continue counts from what an earlier reader of the file knew of its hosts when it read it last.
+func (f *File) Continue(readAt time.Time, hosts map[string]HostPast) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.readAt, f.before = readAt, make(map[string]cke.Host, len(hosts))
+	for id, h := range hosts {
+		f.before[id] = cke.Host{State: h.State, For: time.Duration(h.Watched)}
+	}
+}
+
+// Registered reads the file: it is all that the inventory has.
+func (f *File) Registered(ctx context.Context, id string) (bool, error) {
+	hosts, err := f.hosts(ctx)
+	return slices.ContainsFunc(hosts, func(h cke.Host) bool { return h.ID == id }), err
+}
+
 // Hosts reads the file.
 func (f *File) Hosts(ctx context.Context) (cke.HostList, error) {
-	data, err := f.read(ctx)
-	if err != nil {
-		return cke.HostList{}, fmt.Errorf("inventory file %s: %w", f.at, err)
-	}
-	hosts, err := f.parse(f.at, data)
+	hosts, err := f.hosts(ctx)
 	if err != nil {
 		return cke.HostList{}, err
-	}
-	if hosts, err = listed(hosts); err != nil {
-		return cke.HostList{}, fmt.Errorf("inventory file %s: %w", f.at, err)
 	}
 	at := time.Now()
 	f.count(hosts, at)
 	return cke.HostList{Hosts: hosts, ReadAt: at}, nil
+}
+
+func (f *File) hosts(ctx context.Context) ([]cke.Host, error) {
+	data, err := f.read(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", f, err)
+	}
+	hosts, err := f.parse(f.at, data)
+	if err != nil {
+		return nil, err
+	}
+	if hosts, err = listed(hosts); err != nil {
+		return nil, fmt.Errorf("%s: %w", f, err)
+	}
+	return hosts, nil
 }
 
 func (f *File) read(ctx context.Context) ([]byte, error) {

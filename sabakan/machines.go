@@ -7,6 +7,12 @@ import (
 	"cke"
 )
 
+// Uses of machines.
+const (
+	UseMember = "member"
+	UseSpare  = "spare"
+)
+
 // Machine is one machine of an inventory, with its part in the cluster.
 type Machine struct {
 	cke.Host
@@ -29,8 +35,8 @@ func Machines(in Input) []Machine {
 		m := Machine{Host: *h, Zone: c.zoneOf(h), Unfit: unfitWords[s.judge(h, true)]}
 		if at, declared := s.declared[h.ID]; declared {
 			n := in.Spec.Cluster.Nodes[at]
-			if m.Use, m.Node = "spare", n.Name(); n.ControlPlane {
-				m.Use, m.Unfit = "member", ""
+			if m.Use, m.Node = UseSpare, n.Name(); n.ControlPlane {
+				m.Use, m.Unfit = UseMember, ""
 			}
 		}
 		all = append(all, m)

@@ -76,7 +76,7 @@ func TestPast_AMissingMachineIsWaitedForInReads(t *testing.T) {
 		t.Fatalf("after an hour: %+v", c)
 	}
 	r.Unregistered = []string{"s2"}
-	if c = r.once(nil); c.Change == nil || c.Change.Cause != sabakan.CauseMissing {
+	if c = r.once(nil); c.Change == nil || c.Change.Cause != cke.CauseMissing {
 		t.Fatalf("once it was asked for: %+v", c)
 	}
 }
@@ -135,7 +135,7 @@ func TestPast_AMachineThatComesBackBecomesASpare(t *testing.T) {
 	r.once(func(w *world) { w.now(2, cke.HostUnreachable, 0) })
 	r.Template.Inventory.Spares = 0
 	c, after := r.until(time.Hour)
-	if c.Change == nil || c.Change.Cause != sabakan.CauseUnreachable || c.Change.New != "s4" || after < 29*time.Minute {
+	if c.Change == nil || c.Change.Cause != cke.CauseUnreachable || c.Change.New != "s4" || after < 29*time.Minute {
 		t.Fatalf("after %s: %+v", after, c)
 	}
 	r.apply(c)
@@ -144,7 +144,7 @@ func TestPast_AMachineThatComesBackBecomesASpare(t *testing.T) {
 		t.Fatalf("%+v", c)
 	}
 	c, after = r.until(2 * time.Hour)
-	if c.Change == nil || c.Change.Cause != sabakan.CauseSpare || c.Change.New != "s2" || after < 29*time.Minute {
+	if c.Change == nil || c.Change.Cause != cke.CauseSpare || c.Change.New != "s2" || after < 29*time.Minute {
 		t.Fatalf("after %s: %+v", after, c)
 	}
 }
@@ -168,8 +168,8 @@ func TestPast_FromThreeToFiveAndBack(t *testing.T) {
 	r := begin(formed(3, 12))
 	for _, want := range []struct {
 		wanted int
-		cause  sabakan.Cause
-	}{{5, sabakan.CauseMore}, {3, sabakan.CauseFewer}} {
+		cause  cke.InventoryCause
+	}{{5, cke.CauseMore}, {3, cke.CauseFewer}} {
 		r.Template.Inventory.ControlPlane = want.wanted
 		for k := range 2 {
 			c, after := r.until(26 * time.Hour)
@@ -207,7 +207,7 @@ func TestPast_ASuccessorComesAfterTheOldMemberEnded(t *testing.T) {
 	r := begin(formed(3, 3))
 	r.once(func(w *world) { w.silent(2, 0); w.successor(2); w.lacks(2) })
 	c, _ := r.until(time.Hour)
-	if c.Change == nil || c.Change.Cause != sabakan.CauseSuccessor || len(c.Change.Confirm) == 0 || c.Change.New != "" || c.Change.Forget != nil {
+	if c.Change == nil || c.Change.Cause != cke.CauseSuccessor || len(c.Change.Confirm) == 0 || c.Change.New != "" || c.Change.Forget != nil {
 		t.Fatalf("%+v", c)
 	}
 	ends := r.Status.Members[1]
@@ -219,7 +219,7 @@ func TestPast_ASuccessorComesAfterTheOldMemberEnded(t *testing.T) {
 	}
 	r.Status.Members = r.Status.Members[:2]
 	c = r.once(nil)
-	if c.Change == nil || c.Change.Cause != sabakan.CauseMore || c.Change.New != "t2" || len(c.Change.Confirm) == 0 || len(c.Change.Forget) != 1 || c.Change.Forget[0] != "10.0.0.2" {
+	if c.Change == nil || c.Change.Cause != cke.CauseMore || c.Change.New != "t2" || len(c.Change.Confirm) == 0 || len(c.Change.Forget) != 1 || c.Change.Forget[0] != "10.0.0.2" {
 		t.Fatalf("%+v", c)
 	}
 }

@@ -129,7 +129,7 @@ func checkChange(t *rapid.T, w *world, c sabakan.Choice) {
 		t.Fatalf("not a cluster file: %v", err)
 	}
 	left, came := difference(was.ControlPlane(), is.ControlPlane()), difference(is.ControlPlane(), was.ControlPlane())
-	switch bootstrap := c.Change.Cause == sabakan.CauseBootstrap; {
+	switch bootstrap := c.Change.Cause == cke.CauseBootstrap; {
 	case bootstrap != (w.Spec.Generation == 0):
 		t.Fatalf("%s with %d nodes", c.Change.Cause, len(was.Nodes))
 	case bootstrap && c.Change.Auto, len(is.ControlPlane()) < len(was.ControlPlane()) && c.Change.Auto:
@@ -143,7 +143,7 @@ func checkChange(t *rapid.T, w *world, c sabakan.Choice) {
 		if i >= 0 {
 			state = w.Read.Hosts[i].State
 		}
-		if c.Change.Cause == sabakan.CauseFewer {
+		if c.Change.Cause == cke.CauseFewer {
 			continue
 		}
 		if state == cke.HostHealthy || state == cke.HostUnknown {

@@ -16,6 +16,10 @@ import (
 // source is an inventory that a story changes.
 type source func(ctx context.Context) (cke.HostList, error)
 
+func (s source) Registered(context.Context, string) (bool, error) {
+	return false, errors.New("it is not asked")
+}
+
 func (s source) Hosts(ctx context.Context) (cke.HostList, error) { return s(ctx) }
 
 func oneHost() (cke.HostList, error) {

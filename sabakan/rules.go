@@ -17,7 +17,7 @@ var rules = []func(*chooser) verdict{
 
 // bootstrap: there is no cluster yet. Its members are spread over the zones; spares follow once it serves.
 func (c *chooser) bootstrap() verdict {
-	d := draft{Change: Change{Cause: CauseBootstrap, Cluster: c.Template.Cluster(nil)}, ungated: true}
+	d := draft{Change: Change{Cause: cke.CauseBootstrap, Cluster: c.Template.Cluster(nil)}, ungated: true}
 	want, chosen, all := c.o.ControlPlane, spread{}, []candidate(nil)
 	for range want {
 		left := slices.DeleteFunc(c.candidates(chosen, want, false), func(k candidate) bool {
@@ -57,7 +57,7 @@ func (c *chooser) template() verdict {
 	if c.Past.Template == hash {
 		return verdict{}
 	}
-	d := draft{Change: Change{Cause: CauseTemplate, Cluster: c.Template.Cluster(c.edited().Nodes)}, reason: "the template was changed"}
+	d := draft{Change: Change{Cause: cke.CauseTemplate, Cluster: c.Template.Cluster(c.edited().Nodes)}, reason: "the template was changed"}
 	for i := range c.nodes {
 		n := &d.Cluster.Nodes[c.indexOf(&c.nodes[i])]
 		followPattern(n, c.Template.Pattern(n.ControlPlane))
@@ -91,7 +91,7 @@ func (c *chooser) exchangeOf(s *standing) verdict {
 	others := c.edited()
 	others.Nodes = slices.Delete(others.Nodes, i, i+1)
 	all := c.candidates(spreadOf(others), max(len(c.Spec.Cluster.ControlPlane()), c.o.ControlPlane), true)
-	if len(all) == 0 && s.cause == CauseSuccessor && len(others.ControlPlane()) > 0 {
+	if len(all) == 0 && s.cause == cke.CauseSuccessor && len(others.ControlPlane()) > 0 {
 		d.Cluster, d.fewer, d.reason = others, true, s.words()+", and only that one is left: the member of "+s.Name()+" ends first"
 		d.Confirm = []string{"there is one member fewer until the machine at " + s.Address + " is declared"}
 		return c.finish(d)
@@ -116,7 +116,7 @@ func (c *chooser) more() verdict {
 	if v.decided() {
 		return v
 	}
-	d := draft{Change: Change{Cause: CauseMore, Cluster: c.edited()}, reason: fmt.Sprintf("%s: %s becomes one", what, k)}
+	d := draft{Change: Change{Cause: cke.CauseMore, Cluster: c.edited()}, reason: fmt.Sprintf("%s: %s becomes one", what, k)}
 	c.place(&d, -1, k, true)
 	return c.finish(d)
 }
@@ -146,7 +146,7 @@ func (c *chooser) fewer() verdict {
 	if last == nil {
 		return wait(cke.CodeCannot, "%s, but none of them comes from the inventory", what)
 	}
-	d := draft{Change: Change{Cause: CauseFewer, Old: last.serial, Cluster: c.edited()}, fewer: true,
+	d := draft{Change: Change{Cause: cke.CauseFewer, Old: last.serial, Cluster: c.edited()}, fewer: true,
 		reason: fmt.Sprintf("%s: %s is one no longer", what, last.Name())}
 	d.Confirm = []string{"there is one member fewer"}
 	if i := c.indexOf(last); last.state == cke.HostHealthy && last.serves && c.goodSpares() < c.o.Spares {
@@ -187,7 +187,7 @@ func (c *chooser) moved() verdict {
 			c.note(Note{Node: s.Name(), Text: says, Until: c.Now.Add(healthyFor - s.silent)})
 			continue
 		}
-		d := draft{Change: Change{Cause: CauseMoved, Old: s.serial, New: s.serial, Cluster: c.edited()}, reason: says, ungated: !s.ControlPlane}
+		d := draft{Change: Change{Cause: cke.CauseMoved, Old: s.serial, New: s.serial, Cluster: c.edited()}, reason: says, ungated: !s.ControlPlane}
 		d.Cluster.Nodes[c.indexOf(s)].Address = to
 		if before := c.Past.Serials[to]; before != "" && before != s.serial {
 			d.Forget = []string{to}
@@ -212,7 +212,7 @@ func (c *chooser) usedBy(address string) string {
 
 // described: the inventory says something else about the zone, the labels or the serial of nodes than the cluster file.
 func (c *chooser) described() verdict {
-	d := draft{Change: Change{Cause: CauseDescribed, Cluster: c.edited()}, ungated: true}
+	d := draft{Change: Change{Cause: cke.CauseDescribed, Cluster: c.edited()}, ungated: true}
 	var changed []string
 	for i := range d.Cluster.Nodes {
 		n := &d.Cluster.Nodes[i]
@@ -253,7 +253,7 @@ func (c *chooser) goodSpares() int {
 // spare: there are fewer spares than wanted, or one has to go. A declared spare proves that its machine can be reached before it is
 // needed.
 func (c *chooser) spare() verdict {
-	d := draft{Change: Change{Cause: CauseSpare, Cluster: c.edited()}, ungated: true}
+	d := draft{Change: Change{Cause: cke.CauseSpare, Cluster: c.edited()}, ungated: true}
 	old := -1
 	for i := range c.nodes {
 		if s := &c.nodes[i]; !s.ControlPlane && s.cause != "" && s.held == "" && old < 0 {

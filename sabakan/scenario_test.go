@@ -112,6 +112,11 @@ var verbs = map[string]func(w *world, a words){
 		w.changed(a.number(0), 25*time.Hour)
 		w.Past.Changes[len(w.Past.Changes)-1].RolledBackAt = noon.Add(-a.time(1))
 	},
+	"undid": func(w *world, a words) {
+		w.changed(a.number(0), 25*time.Hour)
+		c := &w.Past.Changes[len(w.Past.Changes)-1]
+		c.Cause, c.Old, c.New, c.RolledBackAt = cke.InventoryCause(a[2]), "", "s"+a[0], noon.Add(-a.time(1))
+	},
 	"override": func(w *world, _ words) { w.Override = true },
 	"blocked": func(w *world, a words) {
 		w.ends = &sabakan.Simulated{Blocked: strings.Join(a, " "), Tolerance: w.Status.Tolerance}

@@ -46,32 +46,67 @@ const query = `{ searchMachines { spec { serial labels { name value } rack role 
 
 // Hosts asks the server. Only status 200 with whole JSON, all that was asked for and no errors is an answer.
 func (s *Server) Hosts(ctx context.Context) (cke.HostList, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, s.Within, fmt.Errorf("no whole answer within %s: %w", s.Within, context.DeadlineExceeded))
+	ctx, cancel := s.bound(ctx)
 	defer cancel()
 	list, err := s.hosts(ctx)
 	if err != nil {
-		if ctx.Err() != nil {
-			err = context.Cause(ctx)
-		}
-		return cke.HostList{}, fmt.Errorf("sabakan at %s: %w", s.url.Redacted(), err)
+		return cke.HostList{}, s.failed(ctx, err)
 	}
 	return list, nil
 }
 
+// String names the server, without a password.
+func (s *Server) String() string { return "sabakan at " + s.url.Redacted() }
+
+func (s *Server) bound(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, s.Within, fmt.Errorf("no whole answer within %s: %w", s.Within, context.DeadlineExceeded))
+}
+
+// failed says why a question got no answer.
+func (s *Server) failed(ctx context.Context, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		err = context.Cause(ctx)
+	}
+	return fmt.Errorf("%s: %w", s, err)
+}
+
 func (s *Server) hosts(ctx context.Context) (cke.HostList, error) {
-	ask, err := json.Marshal(map[string]string{"query": query})
-	if err != nil {
-		return cke.HostList{}, err
-	}
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url.String(), bytes.NewReader(ask))
-	if err != nil {
-		return cke.HostList{}, err
-	}
-	r.Header.Set("Content-Type", "application/json")
-	body, status, err := fetch(s.http, r)
+	body, status, err := s.ask(ctx, map[string]any{"query": query})
 	if err != nil {
 		return cke.HostList{}, err
 	}
 	hosts, err := parseAnswer(body, status)
 	return cke.HostList{Hosts: hosts, ReadAt: time.Now()}, err
+}
+
+// ask sends one question to GraphQL.
+func (s *Server) ask(ctx context.Context, question map[string]any) (body []byte, status int, err error) {
+	text, err := json.Marshal(question)
+	if err != nil {
+		return nil, 0, err
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url.String(), bytes.NewReader(text))
+	if err != nil {
+		return nil, 0, err
+	}
+	r.Header.Set("Content-Type", "application/json")
+	return fetch(s.http, r)
+}
+
+// queryOne asks for one machine.
+const queryOne = `query one($serial: ID!) { machine(serial: $serial) { spec { serial } } }`
+
+// Registered asks the server for one machine. Of one that it does not know it says only that it was not found.
+func (s *Server) Registered(ctx context.Context, id string) (bool, error) {
+	ctx, cancel := s.bound(ctx)
+	defer cancel()
+	body, status, err := s.ask(ctx, map[string]any{"query": queryOne, "variables": map[string]string{"serial": id}})
+	is := false
+	if err == nil {
+		is, err = parseOne(body, status, id)
+	}
+	return is, s.failed(ctx, err)
 }

@@ -24,7 +24,7 @@ type standing struct {
 	serves bool
 	silent time.Duration
 	// cause is why it has to be exchanged; empty: it has not. held is why not now.
-	cause Cause
+	cause cke.InventoryCause
 	held  string
 }
 
@@ -76,23 +76,23 @@ func (s *standing) in(state cke.HostState, grace cke.Duration) bool {
 
 // exchanges are the causes for which a machine has to go, by their urgency. Of each, two reads have to show the state.
 var exchanges = []struct {
-	cause Cause
+	cause cke.InventoryCause
 	due   func(*chooser, *standing) bool
 	words string
 }{
-	{CauseRetired, func(c *chooser, s *standing) bool { return s.state == cke.HostRetired }, "is retired"},
-	{CauseMissing, func(c *chooser, s *standing) bool {
+	{cke.CauseRetired, func(c *chooser, s *standing) bool { return s.state == cke.HostRetired }, "is retired"},
+	{cke.CauseMissing, func(c *chooser, s *standing) bool {
 		return s.state == missing && s.past.Watched >= c.o.Grace.Missing && slices.Contains(c.Unregistered, s.serial)
 	}, "is no longer registered"},
-	{CauseSuccessor, func(c *chooser, s *standing) bool { return s.state == missing && !s.serves && c.successor(s) != nil }, "is gone, and another machine has its address"},
-	{CauseRetiring, func(c *chooser, s *standing) bool { return s.in(cke.HostRetiring, c.o.Grace.Retiring) }, "is retiring"},
-	{CauseUnreachable, func(c *chooser, s *standing) bool {
+	{cke.CauseSuccessor, func(c *chooser, s *standing) bool { return s.state == missing && !s.serves && c.successor(s) != nil }, "is gone, and another machine has its address"},
+	{cke.CauseRetiring, func(c *chooser, s *standing) bool { return s.in(cke.HostRetiring, c.o.Grace.Retiring) }, "is retiring"},
+	{cke.CauseUnreachable, func(c *chooser, s *standing) bool {
 		return s.in(cke.HostUnreachable, c.o.Grace.Unreachable) && c.silentFor(s)
 	}, "is unreachable"},
-	{CauseUnhealthy, func(c *chooser, s *standing) bool {
+	{cke.CauseUnhealthy, func(c *chooser, s *standing) bool {
 		return s.serves && s.in(cke.HostUnhealthy, c.o.Grace.Unhealthy) || s.in(cke.HostUnhealthy, c.o.Grace.Unreachable) && c.silentFor(s)
 	}, "is unhealthy"},
-	{CauseMaintenance, func(c *chooser, s *standing) bool {
+	{cke.CauseMaintenance, func(c *chooser, s *standing) bool {
 		return s.in(cke.HostMaintenance, c.o.Grace.Maintenance) && c.silentFor(s)
 	}, "is in maintenance for too long"},
 }
@@ -177,7 +177,7 @@ func (s *standing) words() string {
 
 // heldBack returns why a machine is not exchanged now although it is due; empty: it may be.
 func (c *chooser) heldBack(s *standing) string {
-	if s.past.flapping(c.Now) {
+	if flapping(s.past, c.Now) {
 		return fmt.Sprintf("it changed its state %d times in 24h", flaps)
 	}
 	for _, a := range c.Past.Changes {

@@ -203,7 +203,7 @@ func (c *chooser) isDue(node string) bool {
 func (c *chooser) turnedBad() string {
 	var turned []string
 	for _, s := range c.nodes {
-		if s.ControlPlane && s.past.turnedBad(s.state) {
+		if s.ControlPlane && turnedBad(s.past, s.state) {
 			turned = append(turned, s.Name())
 		}
 	}
@@ -220,7 +220,7 @@ func (c *chooser) turnedBad() string {
 		if h := c.hosts[serial]; h != nil {
 			state = h.State
 		}
-		if known++; p.turnedBad(state) {
+		if known++; turnedBad(p, state) {
 			now++
 		}
 	}
@@ -251,7 +251,7 @@ func (c *chooser) settling() string {
 func (c *chooser) perDay() string {
 	n := 0
 	for _, a := range c.Past.Changes {
-		if a.Cause.moves() && within(a.At, c.Now, day) {
+		if a.Cause.Moves() && within(a.At, c.Now, day) {
 			n++
 		}
 	}
@@ -261,9 +261,19 @@ func (c *chooser) perDay() string {
 	return fmt.Sprintf("%s in the last 24h, as many as the template allows", cke.Plural(n, "change moved a member", "changes moved members"))
 }
 
-// moves reports whether a change of this cause moves a member.
-func (c Cause) moves() bool {
-	return !slices.Contains([]Cause{CauseBootstrap, CauseTemplate, CauseDescribed, CauseSpare}, c)
+// undone: the operator has rolled back a change of this kind, which is of no machine that has to go: heldBack holds those.
+func (c *chooser) undone(d draft) string {
+	for _, a := range c.Past.Changes {
+		if a.Cause == d.Cause && within(a.RolledBackAt, c.Now, day) && !c.isDueSerial(d.Old) {
+			return "such a change was rolled back less than 24h ago"
+		}
+	}
+	return ""
+}
+
+// isDueSerial reports whether a machine has to go.
+func (c *chooser) isDueSerial(serial string) bool {
+	return slices.ContainsFunc(c.dues, func(s *standing) bool { return s.serial == serial })
 }
 
 // short is a duration to the minute, or to the second if it is of few minutes.

@@ -171,7 +171,7 @@ func (w *world) addressed(i int, address string) *world {
 
 // changed puts a change into the past that exchanged machine i, 0: none.
 func (w *world) changed(i int, ago time.Duration) *world {
-	a := sabakan.Applied{Generation: 6, At: noon.Add(-ago), ConvergedAt: noon.Add(-ago), Cause: sabakan.CauseUnreachable, Old: fmt.Sprintf("s%d", i)}
+	a := sabakan.Applied{Generation: 6, At: noon.Add(-ago), ConvergedAt: noon.Add(-ago), Cause: cke.CauseUnreachable, Old: fmt.Sprintf("s%d", i)}
 	w.Past.Changes = append(w.Past.Changes, a)
 	return w
 }

@@ -31,9 +31,12 @@ type spread map[string]int
 
 // spreadOf counts the control-plane nodes of a cluster.
 func spreadOf(c cke.Cluster) spread {
-	s := spread{}
-	for _, n := range c.ControlPlane() {
-		s[n.Zone]++
+	declared, s := c.DeclaredSpread(), spread{}
+	for _, z := range declared.Zones {
+		s[z.Name] = len(z.Voters)
+	}
+	if n := len(declared.Unplaced()); n > 0 {
+		s[""] = n
 	}
 	return s
 }
@@ -57,9 +60,9 @@ func (s spread) without(zone string) spread {
 // fatal counts the zones whose loss would end the quorum of so many voters. Those without a zone count as in one: to compare two
 // spreads, nothing has to be known of them.
 func (s spread) fatal(voters int) int {
-	n := 0
+	all, n := quorum.Tally{Voters: voters, Healthy: voters}, 0
 	for _, inside := range s {
-		if inside > voters-quorum.Of(voters) {
+		if all.Pause(inside) != "" {
 			n++
 		}
 	}

@@ -23,20 +23,25 @@ const backupsEnd = 3 * time.Second
 
 // keep runs the backups of a term; end waits until the last changes are stored, or cannot be.
 func (d *Daemon) keep(ctx context.Context, b Backups) (end func()) {
+	return d.run(ctx, b.Run, backupsEnd, "the last changes may not be in the backup target: it does not answer")
+}
+
+// run does work beside the loop of a term; end ends it and waits for it, so long at most, and else logs what that means.
+func (d *Daemon) run(ctx context.Context, work func(context.Context), limit time.Duration, late string) (end func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		b.Run(ctx)
+		work(ctx)
 	}()
 	return func() {
 		cancel()
-		timer := time.NewTimer(backupsEnd)
+		timer := time.NewTimer(limit)
 		defer timer.Stop()
 		select {
 		case <-done:
 		case <-timer.C:
-			d.Log.Warn("the last changes may not be in the backup target: it does not answer")
+			d.Log.Warn(late)
 		}
 	}
 }

@@ -28,6 +28,8 @@ type Seat struct {
 	Connect func() (Nodes, cke.Authority, error)
 	// Backups makes what takes the cluster's backups, with the authority that issues its certificates; nil: none are taken.
 	Backups func(cke.Authority) (Backups, error)
+	// Inventory makes what works with the cluster's inventory; nil: none is read.
+	Inventory func() Inventory
 	// Snapshots returns what restores of the cluster continue from; nil: nothing can be restored.
 	Snapshots func(Nodes) (cke.Snapshots, error)
 }
@@ -153,6 +155,10 @@ func (d *Daemon) term(ctx context.Context, cluster string, log *slog.Logger) (er
 		}
 		defer d.keep(ctx, b)()
 		loop.Backups, loop.Env.Backups = b, b
+	}
+	if seat.Inventory != nil {
+		loop.Inventory = seat.Inventory()
+		defer d.beside(ctx, loop.Inventory)()
 	}
 	if seat.Snapshots != nil {
 		if loop.Env.Snapshots, err = seat.Snapshots(nodes); err != nil {

@@ -29,7 +29,9 @@ type country struct {
 	connect  func(cluster string) error
 	// backups is what takes those of every cluster; nil: none are taken.
 	backups server.Backups
-	log     strings.Builder
+	// inventory is that of every cluster; nil: none is read.
+	inventory server.Inventory
+	log       strings.Builder
 
 	registry *prometheus.Registry
 	metrics  *server.Metrics
@@ -48,8 +50,14 @@ func govern(t *testing.T, f func(c *country), clusters ...string) {
 // governWith is govern with backups.
 func governWith(t *testing.T, backups server.Backups, f func(c *country), clusters ...string) {
 	t.Helper()
+	governAll(t, backups, nil, f, clusters...)
+}
+
+// governAll is govern with backups and an inventory.
+func governAll(t *testing.T, backups server.Backups, inventory server.Inventory, f func(c *country), clusters ...string) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		c := &country{t: t, backups: backups, names: make(chan []string), stages: map[string]*stage{}, registry: prometheus.NewRegistry(), ended: make(chan struct{})}
+		c := &country{t: t, backups: backups, inventory: inventory, names: make(chan []string), stages: map[string]*stage{}, registry: prometheus.NewRegistry(), ended: make(chan struct{})}
 		for _, name := range clusters {
 			c.add(name)
 		}
@@ -166,6 +174,9 @@ func (c *country) Campaign(ctx context.Context, cluster string) (server.Seat, er
 	seat := server.Seat{Term: g.elect(), Connect: func() (server.Nodes, cke.Authority, error) { return c.reach(cluster) }}
 	if c.backups != nil {
 		seat.Backups = func(cke.Authority) (server.Backups, error) { return c.backups, nil }
+	}
+	if c.inventory != nil {
+		seat.Inventory = func() server.Inventory { return c.inventory }
 	}
 	return seat, nil
 }

@@ -36,7 +36,7 @@ type section struct {
 func sections() []section {
 	return []section{
 		{"The daemon", daemonMetrics()}, {"Clusters", clusterMetrics()}, {"Members", memberMetrics()}, {"Nodes", nodeMetrics()},
-		{"Operations and tasks", operationMetrics()}, {"Backups", backupMetrics()},
+		{"Operations and tasks", operationMetrics()}, {"Backups", backupMetrics()}, {"Inventory", inventoryMetrics()},
 	}
 }
 
@@ -228,6 +228,34 @@ func backupMetrics() []metric {
 		ofBackup("backup_lag_seconds", "For how long changes have waited for the backup target.", func(b *cke.BackupStatus, _ cke.Status) float64 { return b.Lag }),
 		ofBackup("backup_lag_revisions", "How many revisions the backup target is behind.", func(b *cke.BackupStatus, _ cke.Status) float64 { return float64(b.LagRevisions) }),
 		ofBackup("backup_buffered_bytes", "Bytes that wait for the backup target.", func(b *cke.BackupStatus, _ cke.Status) float64 { return float64(b.Buffered) }),
+	}
+}
+
+// ofInventory is a metric with one value for each cluster whose inventory is read.
+func ofInventory(name, help string, of func(i *cke.InventoryStatus) float64) metric {
+	return metric{gauge, name, help, []string{"cluster"}, func(_ *strategy.Input, s cke.Status, add add) {
+		if s.Inventory != nil {
+			add(of(s.Inventory))
+		}
+	}}
+}
+
+func inventoryMetrics() []metric {
+	return []metric{
+		ofInventory("inventory_up", "1 if the last read of the inventory was good, 0 if it was not, or there was none yet.", func(i *cke.InventoryStatus) float64 {
+			return truth(i.Hosts != nil && i.Failures == 0)
+		}),
+		ofInventory("inventory_last_success_timestamp_seconds", "When the inventory was last read well; 0: never.", func(i *cke.InventoryStatus) float64 { return unix(i.ReadAt) }),
+		{gauge, "inventory_hosts", "Machines of the last good read, by state.", []string{"cluster", "state"}, func(_ *strategy.Input, s cke.Status, add add) {
+			if s.Inventory != nil {
+				for _, state := range cke.HostStates() {
+					add(float64(s.Inventory.Hosts[state]), string(state))
+				}
+			}
+		}},
+		ofInventory("inventory_candidates", "Machines of the last good read that may get a member.", func(i *cke.InventoryStatus) float64 { return float64(i.Candidates) }),
+		ofInventory("inventory_change_pending", "1 while a change of the cluster file follows from the inventory and is not applied.", func(i *cke.InventoryStatus) float64 { return truth(i.Change != nil) }),
+		{counter, "inventory_changes_total", "Changes of the cluster file that followed from the inventory and were stored.", []string{"cluster", "cause"}, nil},
 	}
 }
 

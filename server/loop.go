@@ -91,6 +91,8 @@ type Loop struct {
 	Samples *Samples
 	// Backups get what is declared and return their status; nil: none are taken.
 	Backups Backups
+	// Inventory gets what is declared and observed, and returns its status; nil: none is read.
+	Inventory Inventory
 
 	failures map[string]strategy.Failure
 	done     map[string]strategy.Completion
@@ -277,6 +279,10 @@ func (l *Loop) look(ctx context.Context) (strategy.Input, error) {
 		}
 		in.Backup = l.Backups.Status()
 	}
+	if l.Inventory != nil {
+		l.Inventory.Update(cke.InventoryWanted{Spec: spec, Identity: identity, Requests: asked, Status: l.status})
+		in.Inventory = l.Inventory.Status()
+	}
 	return in, nil
 }
 
@@ -330,9 +336,13 @@ func (l *Loop) wait(ctx context.Context, again time.Duration) error {
 	if l.Backups != nil {
 		backups = l.Backups.Changed()
 	}
+	var inventory <-chan struct{}
+	if l.Inventory != nil {
+		inventory = l.Inventory.Changed()
+	}
 	if l.running != nil {
 		done = l.running.done
-		changed, stored, backups = nil, nil, nil
+		changed, stored, backups, inventory = nil, nil, nil, nil
 		timer.Reset(min(again, busyPause))
 	}
 	select {
@@ -342,6 +352,7 @@ func (l *Loop) wait(ctx context.Context, again time.Duration) error {
 		l.finish()
 	case <-changed:
 	case <-backups:
+	case <-inventory:
 	case <-stored:
 		l.Observer.Retry() // a key or a host key may be what a node waited for
 	case <-timer.C:

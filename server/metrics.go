@@ -26,6 +26,7 @@ type Metrics struct {
 	connections        *prometheus.CounterVec
 	operations, failed *prometheus.CounterVec
 	operationSeconds   *prometheus.HistogramVec
+	inventoryChanges   *prometheus.CounterVec
 
 	ofStatus []described
 	mu       sync.Mutex
@@ -70,7 +71,8 @@ func NewMetrics(r prometheus.Registerer, version string) *Metrics {
 	m.operations = newCounter(rows["operations_total"])
 	m.failed = newCounter(rows["operations_failed_total"])
 	m.operationSeconds = newHistogram(rows["operation_seconds"], 0.05, 14)
-	r.MustRegister(m, build, m.serving, m.leader, m.store, m.observation, m.connections, m.operations, m.failed, m.operationSeconds)
+	m.inventoryChanges = newCounter(rows["inventory_changes_total"])
+	r.MustRegister(m, build, m.serving, m.leader, m.store, m.observation, m.connections, m.operations, m.failed, m.operationSeconds, m.inventoryChanges)
 	return m
 }
 
@@ -115,6 +117,13 @@ func (m *Metrics) NodeConnection(cluster string, err error) {
 		result = connectFailed
 	}
 	m.connections.WithLabelValues(cluster, result).Inc()
+}
+
+// InventoryChange counts a change of a cluster file that followed from its inventory.
+func (m *Metrics) InventoryChange(cluster string, cause cke.InventoryCause) {
+	if m != nil {
+		m.inventoryChanges.WithLabelValues(cluster, string(cause)).Inc()
+	}
 }
 
 // serves notes that the daemon campaigns for its clusters, or cannot.
@@ -175,6 +184,9 @@ func (m *Metrics) leads(cluster string, is bool) {
 				m.operations.WithLabelValues(cluster, name, state).Add(0)
 			}
 		}
+		for _, cause := range cke.InventoryCauses() {
+			m.inventoryChanges.WithLabelValues(cluster, string(cause)).Add(0)
+		}
 		m.connections.WithLabelValues(cluster, connected).Add(0)
 		m.connections.WithLabelValues(cluster, connectFailed).Add(0)
 		return
@@ -202,4 +214,5 @@ func (m *Metrics) forget(cluster string) {
 	m.operations.DeletePartialMatch(of)
 	m.failed.DeletePartialMatch(of)
 	m.operationSeconds.DeletePartialMatch(of)
+	m.inventoryChanges.DeletePartialMatch(of)
 }

@@ -32,7 +32,7 @@ func busy(t *testing.T, f func(c *country, g *stage)) {
 	sound := scenes.SoundBackups()
 	sound.NextFull, sound.NextVerify, sound.Verified = noon.Add(time.Hour), noon.Add(2*time.Hour), &cke.VerifiedBackup{Revision: 90, At: noon.Add(-2 * time.Hour)}
 	sound.Lag, sound.Troubles = 7, []cke.BackupTrouble{{Work: "verify", Code: cke.CodeBackupDamaged, Since: noon}}
-	governWith(t, &stageBackups{status: sound}, func(c *country) {
+	governAll(t, &stageBackups{status: sound}, anInventory(), func(c *country) {
 		g := c.stage("one")
 		g.change(func() { g.scene.stopped(3) })
 		g.pass(2 * probe) // one operation is over

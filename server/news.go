@@ -103,6 +103,11 @@ func calm(s cke.Status) cke.Status {
 		b.Revision, b.Time, b.LagRevisions, b.Lag, b.LagMost, b.Buffered = 0, time.Time{}, 0, 0, 0, 0
 		s.Backup = &b
 	}
+	if s.Inventory != nil {
+		i := *s.Inventory
+		i.ReadAt = time.Time{}
+		s.Inventory = &i
+	}
 	s.Targets = slices.Clone(s.Targets)
 	for i := range s.Targets {
 		s.Targets[i].Revisions = nil

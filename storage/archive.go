@@ -112,7 +112,7 @@ func (t *Term) finishDelete(ctx context.Context) error {
 		return t.s.fail(tried, err)
 	}
 	ops := append(older, op, clientv3.OpDelete(k.status(name)))
-	for _, prefix := range []string{k.cluster(name), k.specLog(name), k.secrets(name), k.records(name), k.candidates(name)} {
+	for _, prefix := range []string{k.cluster(name), k.specLog(name), k.secrets(name), k.records(name), k.candidates(name), k.inventories(name)} {
 		ops = append(ops, under(prefix).remove())
 	}
 	var asRead []clientv3.Cmp

@@ -30,15 +30,22 @@ type continued struct {
 // continues returns what a write to key continues from; false: it takes the place of what is there.
 func (k schema) continues(key string) (continued, bool) {
 	name, rest := clusterOf(key, k.clusters())
+	past, _ := clusterOf(key, k.prefix+"inventories/")
 	switch log, number := clusterOf(key, k.prefix+"spec-log/"); {
 	case below(key, k.prefix+"spec-log/") && number != "":
 		return continued{k.spec(log), reflect.TypeFor[cke.Spec](), "generation"}, true
 	case below(key, k.prefix+"records/"):
 		return continued{key, reflect.TypeFor[cke.Record](), "id"}, true
+	case key == k.inventoryPast(past):
+		return continued{key, reflect.TypeFor[cke.InventoryPast](), ""}, true
+	case key == k.inventoryLog(past):
+		return continued{key, reflect.TypeFor[cke.InventoryLog](), ""}, true
 	case !below(key, k.clusters()):
 		return continued{}, false
 	case key == k.spec(name):
 		return continued{key, reflect.TypeFor[cke.Spec](), "generation"}, true
+	case key == k.inventory(name):
+		return continued{key, reflect.TypeFor[cke.InventorySettings](), ""}, true
 	case key == k.incarnation(name):
 		return continued{key, reflect.TypeFor[cke.Incarnation](), "id"}, true
 	case key == k.freeze(name):

@@ -123,6 +123,16 @@ func (f *fencing) writes(ctx context.Context, term *Term) map[string]func() erro
 		"record": func() error { return term.PutRecord(ctx, cke.Record{ID: 1, Cluster: f.cluster}) },
 		"pin":    func() error { return term.PinHostKey(ctx, fmt.Sprint(time.Now().UnixNano()), "ssh-ed25519 AAAA") },
 		"offer":  func() error { return term.OfferHostKey(ctx, fmt.Sprint(time.Now().UnixNano()), "ssh-ed25519 AAAA") },
+		"past":   func() error { return term.PutInventoryPast(ctx, cke.InventoryPast{ReadAt: time.Now()}) },
+		"log":    func() error { return term.PutInventoryLog(ctx, cke.InventoryLog{Template: "t"}, true) },
+		"edit": func() error {
+			spec, err := term.s.Spec(ctx, f.cluster)
+			if err == nil {
+				spec.Cluster.Nodes[0].Labels = map[string]string{"at": fmt.Sprint(time.Now().UnixNano())}
+				_, _, err = term.EditSpec(ctx, cke.InventoryEdit{Generation: spec.Generation, Cluster: spec.Cluster})
+			}
+			return err
+		},
 		"create": func() error { return term.CreateIncarnation(ctx, inc) },
 		"update": func() error { return term.UpdateIncarnation(ctx, inc) },
 		"joins":  func() error { return term.PutJoins(ctx, cke.NewIdentity(&inc, inc.Founders), inc.Founders...) },

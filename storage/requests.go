@@ -26,6 +26,8 @@ const (
 	requestHibernate = "hibernate"
 	// requestDrain, a space and a node's name is a maintenance lease, which the leader grants; Args are a cke.Drain.
 	requestDrain = "drain"
+	// requestInventory asks to apply a change that the inventory leads to; Args are a cke.InventoryOrder.
+	requestInventory = "inventory"
 	// requestTask, a space and an id is something to do once; Args are a cke.Task.
 	requestTask = "task"
 )

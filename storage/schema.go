@@ -76,6 +76,14 @@ func (k schema) sshKey(name, node string) string {
 	}
 }
 
+// inventory is what operators say about the inventory of a cluster; it may be there before the cluster is.
+func (k schema) inventory(name string) string { return k.cluster(name) + "inventory" }
+
+// inventories holds what leaders know of the inventory of one cluster.
+func (k schema) inventories(name string) string   { return k.prefix + "inventories/" + name + "/" }
+func (k schema) inventoryPast(name string) string { return k.inventories(name) + "past" }
+func (k schema) inventoryLog(name string) string  { return k.inventories(name) + "log" }
+
 func (k schema) requests(name string) string      { return k.cluster(name) + "requests/" }
 func (k schema) request(name, kind string) string { return k.requests(name) + escape(kind) }
 

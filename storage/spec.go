@@ -25,6 +25,8 @@ type SetOptions struct {
 	// As is the earlier revision to which the cluster returns: what the file leaves out is as it was then. Nil: as it
 	// is.
 	As *cke.Spec
+	// Cause is why an inventory led to the revision.
+	Cause cke.InventoryCause
 	// Interrupt: the operator accepts an interruption of service, see cke.Requests.
 	Interrupt bool
 }
@@ -147,7 +149,7 @@ func (s *Store) SetSpec(ctx context.Context, cluster string, c cke.Cluster, sour
 			was = *opts.As
 		}
 		next := now.Following(c, was)
-		next.Source, next.SetAt, next.SetBy = string(source), time.Now().UTC(), by
+		next.Source, next.SetAt, next.SetBy, next.Cause = string(source), time.Now().UTC(), by, opts.Cause
 		if now.Generation > 0 {
 			same, err := sameMeaning(now, next)
 			if err != nil {
@@ -218,34 +220,43 @@ func sameMeaning(a, b cke.Spec) (bool, error) {
 // about to be replaced goes into the log first: whatever happens in between, none is missing, and each request carries
 // one document. more is written with next.
 func (s *Store) putSpec(ctx context.Context, cluster string, now, next cke.Spec, mod int64, more ...clientv3.Op) (bool, error) {
-	key := s.keys.spec(cluster)
-	current, err := put(key, next)
+	log, current, err := s.revised(cluster, now, next)
 	if err != nil {
 		return false, err
 	}
-	if size := len(current.ValueBytes()); size > maxSpec && !next.Deleting() {
-		return false, &cke.Error{Code: cke.CodeConfig, What: fmt.Sprintf("the file of cluster %s is too large for the store", cluster),
-			Facts: []string{fmt.Sprintf("stored, with its text, it takes %d KiB; %d KiB are allowed", size>>10, maxSpec>>10)}, Unchanged: true}
-	}
-	if 0 < now.Generation && now.Generation < next.Generation {
-		entry, err := put(s.keys.specRevision(cluster, now.Generation), now)
-		if err != nil {
-			return false, err
-		}
-		ops := []clientv3.Op{entry}
-		if oldest := now.Generation - keptRevisions; oldest > 0 {
-			ops = append(ops, clientv3.OpDelete(s.keys.specRevision(cluster, 0), clientv3.WithRange(s.keys.specRevision(cluster, oldest+1))))
-		}
-		resp, err := s.txn(ctx, []clientv3.Cmp{unchanged(key, mod)}, ops)
+	as := []clientv3.Cmp{unchanged(s.keys.spec(cluster), mod)}
+	if log != nil {
+		resp, err := s.txn(ctx, as, log)
 		if err != nil || !resp.Succeeded {
 			return false, err
 		}
 	}
-	resp, err := s.txn(ctx, []clientv3.Cmp{unchanged(key, mod)}, append(more, current))
+	resp, err := s.txn(ctx, as, append(more, current))
 	if err != nil {
 		return false, err
 	}
 	return resp.Succeeded, nil
+}
+
+// revised is what stores next in place of now: first log, if now goes into it, then current.
+func (s *Store) revised(cluster string, now, next cke.Spec) (log []clientv3.Op, current clientv3.Op, err error) {
+	current, err = put(s.keys.spec(cluster), next)
+	if err != nil {
+		return nil, current, err
+	}
+	if size := len(current.ValueBytes()); size > maxSpec && !next.Deleting() {
+		return nil, current, &cke.Error{Code: cke.CodeConfig, What: fmt.Sprintf("the file of cluster %s is too large for the store", cluster),
+			Facts: []string{fmt.Sprintf("stored, with its text, it takes %d KiB; %d KiB are allowed", size>>10, maxSpec>>10)}, Unchanged: true}
+	}
+	if now.Generation <= 0 || next.Generation <= now.Generation {
+		return nil, current, nil
+	}
+	entry, err := put(s.keys.specRevision(cluster, now.Generation), now)
+	log = []clientv3.Op{entry}
+	if oldest := now.Generation - keptRevisions; oldest > 0 {
+		log = append(log, clientv3.OpDelete(s.keys.specRevision(cluster, 0), clientv3.WithRange(s.keys.specRevision(cluster, oldest+1))))
+	}
+	return log, current, err
 }
 
 // SpecLog returns the newest revisions, at most keptRevisions beside the current one, newest first. ErrNotFound:

@@ -26,6 +26,8 @@ type ClusterState struct {
 	SSHKeyRevision int64
 	// BackupCredentialsRevision changes whenever credentials for the cluster's backup target were set or deleted.
 	BackupCredentialsRevision int64
+	// Inventory is what operators say about the inventory; nil: nothing.
+	Inventory *cke.InventorySettings
 	// Requests are the current requests, by kind.
 	Requests map[string]Request
 }
@@ -57,6 +59,19 @@ func (s ClusterState) Hold() *cke.Hold {
 		return nil
 	}
 	return r.hold()
+}
+
+// Order returns the request to apply a change that the inventory leads to; nil: there is none.
+func (s ClusterState) Order() *cke.InventoryOrder {
+	r, ok := s.Requests[requestInventory]
+	if !ok {
+		return nil
+	}
+	o := cke.InventoryOrder{}
+	if json.Unmarshal(r.Args, &o) != nil {
+		return &cke.InventoryOrder{By: r.By, At: r.At} // no change has its hash
+	}
+	return &o
 }
 
 // Asked returns the requests; of tasks that cannot be read it has the ids.
@@ -124,6 +139,10 @@ func (s *Store) clusterState(cluster string, kvs map[string]*mvccpb.KeyValue) Cl
 	state := ClusterState{HostKeys: map[string]string{}, OfferedKeys: map[string]OfferedKey{}, Requests: map[string]Request{}}
 	s.read(kvs, s.keys.spec(cluster), &state.Spec)
 	state.Identity = s.identityOf(cluster, kvs)
+	var inventory cke.InventorySettings
+	if s.read(kvs, s.keys.inventory(cluster), &inventory) {
+		state.Inventory = &inventory
+	}
 	for _, key := range sortedKeys(kvs, s.keys.hostKeys(cluster)) {
 		var k hostKey
 		if s.read(kvs, key, &k) {

@@ -47,11 +47,13 @@ func (s daemonStore) Campaign(ctx context.Context, cluster string) (server.Seat,
 // seats returns what comes with a term in a store: nodes, authority, backups and snapshots.
 func seats(store *storage.Store, config cke.Config, host string, metrics *server.Metrics, log *slog.Logger) func(*term) server.Seat {
 	connect, backups, snapshots := connector(store, config, metrics, log), backupsOf(store, config, host, log), snapshotsOf(store, config, log)
+	inventory := inventoryOf(store, metrics, log)
 	return func(lead *term) server.Seat {
 		return server.Seat{
 			Term:      lead,
 			Connect:   func() (server.Nodes, cke.Authority, error) { return connect(lead) },
 			Backups:   func(authority cke.Authority) (server.Backups, error) { return backups(lead, authority) },
+			Inventory: func() server.Inventory { return inventory(lead) },
 			Snapshots: func(nodes server.Nodes) (cke.Snapshots, error) { return snapshots(lead, nodes) },
 		}
 	}

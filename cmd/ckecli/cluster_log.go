@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -50,7 +51,7 @@ func runLog(ctx context.Context, a *app, s specs, n int) error {
 		t := term.NewTable(header...)
 		for _, spec := range log {
 			c := spec.Wanted()
-			t.Add(term.Textf("%d", spec.Generation), term.Text(a.ago(spec.SetAt)+" ago"), term.Text(spec.SetBy),
+			t.Add(term.Textf("%d", spec.Generation), term.Text(a.ago(spec.SetAt)+" ago"), term.Text(strings.TrimSpace(spec.SetBy+" "+causeText(spec.Cause))),
 				term.Textf("%d", len(c.ControlPlane())), term.Text(cmp.Or(spec.Cluster.Options.Etcd.Version, spec.Etcd.Version, "-")),
 				term.Text(spec.SetAt.UTC().Format("2006-01-02 15:04:05Z")), term.Text(commaList(c.Nodes, cke.Node.Name)))
 		}

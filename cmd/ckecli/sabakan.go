@@ -19,7 +19,8 @@ import (
 )
 
 func newSabakanCommand(a *app) *cobra.Command {
-	return newGroup("sabakan", groupEtcd, "Read the inventory of machines", newSabakanMachinesCommand(a), newSabakanPreviewCommand(a))
+	all := []*cobra.Command{newSabakanMachinesCommand(a), newSabakanPreviewCommand(a), newSabakanApplyCommand(a)}
+	return newGroup("sabakan", groupEtcd, "Use an inventory of machines", append(all, settingsCommands(a)...)...)
 }
 
 func newSabakanMachinesCommand(a *app) *cobra.Command {

@@ -13,8 +13,8 @@ import (
 	"cke"
 	"cke/clusterfile"
 	"cke/internal/term"
-	"cke/plan"
 	"cke/sabakan"
+	"cke/sabakan/keep"
 )
 
 // assumedFor is how long a preview assumes that machines are in their states where it cannot know.
@@ -23,16 +23,31 @@ const assumedFor = 30 * 24 * time.Hour
 func newSabakanPreviewCommand(a *app) *cobra.Command {
 	var template, server, file string
 	cmd := &cobra.Command{
-		Use: "preview --template FILE --url URL|--file FILE", Short: "Show the one change of a cluster that follows from an inventory, and change nothing",
-		Long: `Read an inventory and a template, and show the one change of the template's cluster that follows from them, with its cause, its
-simulated outcome and what the operator has to confirm; or why nothing follows. Nothing is changed, and no node is asked.
+		Use: "preview [--template FILE --url URL|--file FILE]", Short: "Show the one change of a cluster that follows from an inventory, and change nothing",
+		Long: `Read an inventory, and show the one change of the cluster that follows from it and the template, with its cause, its simulated
+outcome and what the operator has to confirm; or why nothing follows. Template and inventory are those that are stored, or those
+that the flags name. Nothing is changed, and no node is asked.
 
-A single read shows neither how machines came to their states nor how a machine answers. The preview assumes that the read
-before was the same, that machines passed their checks, and, with --file, that machines are in their states for long.`,
-		Example: "  ckecli sabakan preview --template prod-template.yml --url http://10.0.0.1:10080",
+A single read shows neither how machines came to their states nor how a machine answers. The preview assumes that machines
+passed their checks and, where no daemon has read the inventory before, that the read before was the same, and that the machines
+of a file are in their states for long.`,
+		Example: "  ckecli sabakan preview\n  ckecli sabakan preview --template prod-template.yml --url http://10.0.0.1:10080",
 		Args:    arguments(0, 0),
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if template == "" && server == "" && file == "" {
+			return a.onStore(func(ctx context.Context, s store, _ []string) error {
+				cluster, err := a.theInventory(ctx, s)
+				if err != nil {
+					return err
+				}
+				in, err := a.storedInput(ctx, s, cluster)
+				if err != nil {
+					return err
+				}
+				return showPreview(a, in)
+			})(cmd, args)
+		}
 		source, err := inventoryAt(server, file)
 		if err == nil && template == "" {
 			err = errors.New("name a template: --template FILE")
@@ -44,7 +59,7 @@ before was the same, that machines passed their checks, and, with --file, that m
 			return runPreview(ctx, a, s, template, source, file != "")
 		})(cmd, args)
 	}
-	cmd.Flags().StringVar(&template, "template", "", "template `file`")
+	cmd.Flags().StringVar(&template, "template", "", "template `file`, in place of the stored one")
 	inventoryFlags(cmd, &server, &file)
 	return cmd
 }
@@ -82,7 +97,11 @@ func runPreview(ctx context.Context, a *app, s store, file string, source cke.In
 	in.Now = a.now()
 	in.Read.ReadAt = in.Now
 	assume(&in, timeless)
-	p := preview{Cluster: t.Name, Revision: in.Spec.Generation, Choice: sabakan.Choose(in), Machines: sabakan.Machines(in)}
+	return showPreview(a, in)
+}
+
+func showPreview(a *app, in sabakan.Input) (err error) {
+	p := preview{Cluster: in.Template.Name, Revision: in.Spec.Generation, Choice: sabakan.Choose(in), Machines: sabakan.Machines(in)}
 	names := []string{}
 	if p.Change != nil {
 		names = []string{p.Change.Hash}
@@ -97,47 +116,28 @@ func runPreview(ctx context.Context, a *app, s store, file string, source cke.In
 
 // previewInput gathers what is stored about the cluster of a template, and which nodes other clusters have.
 func (a *app) previewInput(ctx context.Context, s store, t cke.Template) (sabakan.Input, error) {
-	in := sabakan.Input{Template: t, Taken: map[string]string{}}
-	all, err := s.Clusters(ctx)
-	if err != nil {
+	in := sabakan.Input{Template: t}
+	k := cke.InventoryWanted{}
+	var err error
+	if in.Taken, err = s.NodesOfOthers(ctx, t.Name); err != nil {
 		return in, err
 	}
-	for _, name := range all {
-		spec, err := s.Spec(ctx, name)
-		if err != nil {
-			return in, err
+	if k.Spec, err = s.Spec(ctx, t.Name); errors.Is(err, cke.ErrNotFound) {
+		return in, nil
+	}
+	if err == nil {
+		k.Identity, err = s.Identity(ctx, t.Name)
+	}
+	if err == nil {
+		k.Requests, err = s.RequestsOf(ctx, t.Name)
+	}
+	if err == nil {
+		if k.Status, err = s.Status(ctx, t.Name); errors.Is(err, cke.ErrNotFound) {
+			err = nil
 		}
-		if name == t.Name {
-			in.Spec = spec
-			continue
-		}
-		for _, n := range spec.Cluster.Nodes {
-			in.Taken[n.Address] = name
-		}
 	}
-	if in.Status, err = s.Status(ctx, t.Name); err != nil && !errors.Is(err, cke.ErrNotFound) {
-		return in, err
-	}
-	in.Simulate = func(c cke.Cluster) (sabakan.Simulated, error) {
-		from, err := a.planInput(ctx, s, t.Name, in.Spec, &edition{cluster: c})
-		if err != nil {
-			return sabakan.Simulated{}, err
-		}
-		return simulated(plan.Make(ctx, from)), nil
-	}
-	return in, nil
-}
-
-// simulated is how a plan ends.
-func simulated(p plan.Plan) sabakan.Simulated {
-	s := sabakan.Simulated{Least: p.End.Tolerance, Tolerance: p.End.Tolerance}
-	if p.LeastTolerance != nil {
-		s.Least = *p.LeastTolerance
-	}
-	if p.Outcome != plan.Converged {
-		s.Blocked = p.Reason
-	}
-	return s
+	in.Spec, in.Status, in.Simulate = k.Spec, k.Status, keep.Simulate(ctx, k)
+	return in, err
 }
 
 // assume puts into the input what a single read does not show.

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"cke"
 	"cke/internal/golden"
-	"cke/sabakan"
 )
 
 const templateFile = `name: prod
@@ -50,7 +50,7 @@ func TestSabakanPreview_ShowsTheOneChange(t *testing.T) {
 	o.write("template.yml", templateFile)
 	args := []string{"sabakan", "preview", "--template", template, "--file", o.write("hosts.yml", hostsFile("retiring", "{id: m4, address: 10.0.0.14}"))}
 	stdout, _ := o.run(exitDone, append(args, "-o", "json")...)
-	if err := json.Unmarshal([]byte(stdout), &p); err != nil || p.Revision != 1 || p.Change == nil || p.Change.Cause != sabakan.CauseRetiring || p.Change.Simulated == nil || len(p.Machines) != 4 {
+	if err := json.Unmarshal([]byte(stdout), &p); err != nil || p.Revision != 1 || p.Change == nil || p.Change.Cause != cke.CauseRetiring || p.Change.Simulated == nil || len(p.Machines) != 4 {
 		t.Errorf("%v, %+v", err, p)
 	}
 	if stdout, _ := o.run(exitDone, append(args, "-o", "name")...); stdout != p.Change.Hash+"\n" {

@@ -108,6 +108,7 @@ func (a *app) facts(sc screen, wide bool) *term.Labels {
 			l.Add("", term.Text("→ "+s.Spread.Advice))
 		}
 	}
+	a.inventoryFacts(l, s, wide)
 	authorityFacts(l, s)
 	label := "Problem"
 	for _, p := range s.Problems {

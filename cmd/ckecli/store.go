@@ -21,6 +21,7 @@ type store interface {
 	restores
 	tasks
 	rests
+	inventories
 	Close() error
 }
 

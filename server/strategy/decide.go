@@ -29,6 +29,8 @@ type Input struct {
 	Requests cke.Requests
 	// Backup is the status of the backups; nil: none are taken, or nothing is known yet.
 	Backup *cke.BackupStatus
+	// Inventory is the status of the inventory; nil: there is none, or nothing is known yet.
+	Inventory *cke.InventoryStatus
 	// LeadsSince is since when this daemon leads the cluster.
 	LeadsSince time.Time
 	// Before is the previous status; times of transition are read from it.

@@ -14,5 +14,7 @@ func NewInput(spec cke.Spec, id cke.Identity, asked cke.Requests, seen cke.Obser
 // InputFrom is NewInput with the status that a leader reported last in place of an observation.
 func InputFrom(spec cke.Spec, id cke.Identity, asked cke.Requests, reported cke.Status) Input {
 	seen := cke.Observation{ObservedAt: reported.ObservedAt, Nodes: reported.Nodes, Etcd: reported.Etcd}
-	return NewInput(spec, id, asked, seen, reported.Backup, reported)
+	in := NewInput(spec, id, asked, seen, reported.Backup, reported)
+	in.Inventory = reported.Inventory
+	return in
 }

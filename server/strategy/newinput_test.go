@@ -13,6 +13,7 @@ import (
 func TestInputFrom_LeavesOutNothingThatALeaderReports(t *testing.T) {
 	s := formed(3)
 	s.Backup = &cke.BackupStatus{Known: true, Connected: true}
+	s.Inventory = &cke.InventoryStatus{Reason: "as it is"}
 	s.Requests.Applied = 1
 	reported := strategy.Report(s.Input, strategy.Decide(s.Input), cke.Status{})
 	spec := cke.Spec{Cluster: s.Spec, Generation: s.Generation, SetAt: time.Now(), Destroyed: []string{"n9"}, DeleteRequestedAt: time.Now(), DeleteSealedAt: time.Now()}

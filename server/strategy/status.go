@@ -28,7 +28,7 @@ func Report(in Input, d Decision, prev cke.Status) cke.Status {
 		ObservedAt: now, Nodes: in.Seen.Nodes, Etcd: in.Seen.Etcd, Problems: problems(&in, d, prev.Problems), Reason: d.Reason,
 		Declared: len(in.Spec.ControlPlane()), Tolerance: tolerance(&in), Spread: spread(&in),
 		Operation: prev.Operation, LastOperation: prev.LastOperation, TouchedAt: prev.TouchedAt, RestoreWorkedAt: prev.RestoreWorkedAt, InterruptedOrder: prev.InterruptedOrder, LastErrors: lastErrors(in.Failures), Leader: prev.Leader,
-		Backup: in.Backup, Targets: prev.KnownTargets(in.Backup),
+		Inventory: in.Inventory, Backup: in.Backup, Targets: prev.KnownTargets(in.Backup),
 		Compared: in.Identity.Compared, Drains: in.leases(), Hibernation: in.Requests.Hibernation,
 		Authorities: replacements(&in), Reached: reached(&in, prev.Reached),
 	}
@@ -377,6 +377,9 @@ func problems(in *Input, d Decision, prev []cke.Problem) []cke.Problem {
 	}
 	for _, n := range in.Seen.Nodes {
 		add(n.Problem)
+	}
+	for _, p := range inventoryProblems(in.Inventory) {
+		add(&p)
 	}
 	for _, p := range backupProblems(in) {
 		add(&p)

@@ -1,0 +1,80 @@
+package server_test
+
+import (
+	"context"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"cke"
+	"cke/server"
+)
+
+// stageInventory is the inventory of a stage's cluster.
+type stageInventory struct {
+	mu     sync.Mutex
+	wanted []cke.InventoryWanted
+	status *cke.InventoryStatus
+	ended  bool
+}
+
+var _ server.Inventory = (*stageInventory)(nil)
+
+func (i *stageInventory) Update(w cke.InventoryWanted) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.wanted = append(i.wanted, w)
+}
+
+func (i *stageInventory) Status() *cke.InventoryStatus { return i.status }
+func (*stageInventory) Changed() <-chan struct{}       { return nil }
+
+func (i *stageInventory) Run(ctx context.Context) {
+	<-ctx.Done()
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.ended = true
+}
+
+// anInventory is one of which something follows.
+func anInventory() *stageInventory {
+	return &stageInventory{status: &cke.InventoryStatus{Source: "sabakan at http://10.0.0.1:10080", ReadAt: noon, Candidates: 2, Reason: "it is as it is",
+		Hosts:  map[cke.HostState]int{cke.HostHealthy: 4, cke.HostRetired: 1},
+		Change: &cke.InventoryProposal{Hash: "abc", Cause: cke.CauseRetired},
+		Notes:  []cke.InventoryNote{{Node: "n2", Text: "the inventory says that machine n2 is unreachable, and its member serves", Code: cke.CodeHostDisagrees}}}}
+}
+
+func TestDaemon_TellsOfTheInventoryBesideTheLoop(t *testing.T) {
+	i := anInventory()
+	governAll(t, nil, i, func(c *country) {
+		g := c.stage("one")
+		g.pass(2 * probe)
+		c.metrics.InventoryChange("one", cke.CauseRetired)
+		s := g.status()
+		if s.Inventory != i.status {
+			t.Errorf("%+v", s.Inventory)
+		}
+		if !slices.ContainsFunc(s.Problems, func(p cke.Problem) bool { return p.Code == cke.CodeHostDisagrees && p.Node == "n2" && p.Remedy != "" }) {
+			t.Errorf("%+v", s.Problems)
+		}
+		i.mu.Lock()
+		w := i.wanted[len(i.wanted)-1]
+		i.mu.Unlock()
+		if w.Spec.Cluster.Name != "one" || w.Status.Cluster != "one" || w.Identity.Incarnation == nil {
+			t.Errorf("%+v", w)
+		}
+		series := scrape(t, c.registry)
+		for _, want := range []string{`cke_inventory_up{cluster="one"} 1`, `cke_inventory_last_success_timestamp_seconds{cluster="one"} 1.77`,
+			`cke_inventory_hosts{cluster="one",state="healthy"} 4`, `cke_inventory_hosts{cluster="one",state="unknown"} 0`, `cke_inventory_candidates{cluster="one"} 2`,
+			`cke_inventory_change_pending{cluster="one"} 1`, `cke_inventory_changes_total{cause="retired",cluster="one"} 1`, `cke_inventory_changes_total{cause="more",cluster="one"} 0`} {
+			if !regexp.MustCompile(`(?m)^` + regexp.QuoteMeta(want)).MatchString(series) {
+				t.Errorf("no %s in\n%s", want, strings.Join(regexp.MustCompile(`(?m)^cke_inventory.*`).FindAllString(series, -1), "\n"))
+			}
+		}
+	}, "one")
+	if !i.ended {
+		t.Error("the work with the inventory has not ended with the daemon")
+	}
+}

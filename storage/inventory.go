@@ -1,0 +1,235 @@
+package storage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"cke"
+)
+
+const (
+	// maxInventory bounds what operators say about one inventory: its template, mostly.
+	maxInventory = 256 << 10 // bytes
+	// keptHosts is how many machines of an inventory are remembered; of more, those of nodes and then the lowest serials.
+	keptHosts = 5000
+	// maxPast leaves room below etcd's limit for a request.
+	maxPast = 1 << 20 // bytes
+	// keptInventoryChanges is how many changes of an inventory are kept.
+	keptInventoryChanges = 50
+)
+
+// Inventories returns the names of all clusters about whose inventory something is said, sorted: there may be no such cluster yet.
+func (s *Store) Inventories(ctx context.Context) ([]string, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.patience)
+	defer cancel()
+	r := under(s.keys.clusters())
+	resp, err := s.client.Get(ctx, r.start, r.options(clientv3.WithKeysOnly())...)
+	if err != nil {
+		return nil, s.fail("list inventories", err)
+	}
+	var names []string
+	for _, kv := range resp.Kvs {
+		if name, rest := clusterOf(string(kv.Key), s.keys.clusters()); rest == "inventory" {
+			names = append(names, name)
+		}
+	}
+	return names, nil
+}
+
+// Inventory returns what operators say about the inventory of a cluster. ErrNotFound: nothing.
+func (s *Store) Inventory(ctx context.Context, cluster string) (cke.InventorySettings, error) {
+	i, _, err := s.inventory(ctx, cluster)
+	return i, err
+}
+
+func (s *Store) inventory(ctx context.Context, cluster string) (i cke.InventorySettings, mod int64, err error) {
+	if err := checkName(cluster); err != nil {
+		return i, 0, err
+	}
+	mod, err = s.get(ctx, s.keys.inventory(cluster), &i)
+	if errors.Is(err, cke.ErrNotFound) {
+		return i, 0, &cke.Error{Code: cke.CodeCannot, What: fmt.Sprintf("cluster %s has no inventory", cluster), Unchanged: true,
+			Try: "ckecli sabakan set-template FILE", Err: cke.ErrNotFound}
+	}
+	return i, mod, s.fail("read the inventory settings of "+cluster, err)
+}
+
+// SetInventory changes what is said about the inventory of a cluster, which need not be declared yet.
+func (s *Store) SetInventory(ctx context.Context, cluster, by string, change func(*cke.InventorySettings)) error {
+	for {
+		i, mod, err := s.inventory(ctx, cluster)
+		if err != nil && !errors.Is(err, cke.ErrNotFound) {
+			return err
+		}
+		tried := "change the inventory settings of " + cluster
+		change(&i)
+		i.SetAt, i.SetBy = time.Now().UTC(), by
+		key := s.keys.inventory(cluster)
+		op, err := put(key, i)
+		if err != nil {
+			return err
+		}
+		if size := len(op.ValueBytes()); size > maxInventory {
+			return &cke.Error{Code: cke.CodeConfig, What: fmt.Sprintf("the template of cluster %s is too large for the store", cluster),
+				Facts: []string{fmt.Sprintf("with the variables it takes %d KiB; %d KiB are allowed", size>>10, maxInventory>>10)}, Unchanged: true}
+		}
+		resp, err := s.txn(ctx, []clientv3.Cmp{unchanged(key, mod)}, []clientv3.Op{op})
+		if err != nil || resp.Succeeded {
+			return s.fail(tried, err)
+		}
+	}
+}
+
+// NodesOfOthers names the other cluster that declares a node, by the node's address.
+func (s *Store) NodesOfOthers(ctx context.Context, cluster string) (map[string]string, error) {
+	all, err := s.Clusters(ctx)
+	if err != nil {
+		return nil, err
+	}
+	of := map[string]string{}
+	for _, name := range all {
+		if name == cluster {
+			continue
+		}
+		spec, _, err := s.storedSpec(ctx, name)
+		if errors.Is(err, cke.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		for _, n := range spec.Cluster.Nodes {
+			of[n.Address] = name
+		}
+	}
+	return of, nil
+}
+
+// OrderInventory asks the cluster's leader daemon to apply the change with a hash. ErrNotFound: there is no such cluster.
+func (s *Store) OrderInventory(ctx context.Context, cluster string, o cke.InventoryOrder) error {
+	return s.PutRequest(ctx, cluster, requestInventory, o.By, o)
+}
+
+// InventoryPast returns what leaders know of earlier reads of the inventory and of what it changed; zero: nothing.
+func (s *Store) InventoryPast(ctx context.Context, cluster string) (cke.InventoryPast, error) {
+	var p cke.InventoryPast
+	_, err := s.get(ctx, s.keys.inventoryPast(cluster), &p)
+	if err != nil && !errors.Is(err, cke.ErrNotFound) {
+		return p, s.fail("read the past of the inventory of "+cluster, err)
+	}
+	if _, err = s.get(ctx, s.keys.inventoryLog(cluster), &p.InventoryLog); errors.Is(err, cke.ErrNotFound) {
+		err = nil
+	}
+	return p, s.fail("read the changes of the inventory of "+cluster, err)
+}
+
+// PutInventoryPast stores what is known of earlier reads, without what was changed.
+func (t *Term) PutInventoryPast(ctx context.Context, p cke.InventoryPast) error {
+	key := t.s.keys.inventoryPast(t.cluster)
+	op, err := boundedPast(key, p)
+	if err != nil {
+		return err
+	}
+	return t.write(ctx, "store the past of the inventory of "+t.cluster, []clientv3.Cmp{present(t.s.keys.spec(t.cluster))}, op)
+}
+
+// boundedPast forgets machines until the document fits: of those that are not of nodes, the highest serials.
+func boundedPast(key string, p cke.InventoryPast) (clientv3.Op, error) {
+	for most := keptHosts; ; most /= 2 {
+		if len(p.Hosts) > most {
+			p.Hosts = someHosts(p, most)
+		}
+		op, err := put(key, p)
+		if err != nil || len(op.ValueBytes()) <= maxPast || most == 0 {
+			return op, err
+		}
+	}
+}
+
+func someHosts(p cke.InventoryPast, most int) map[string]cke.HostPast {
+	kept, serials := map[string]cke.HostPast{}, []string{}
+	for _, serial := range p.Serials {
+		if h, known := p.Hosts[serial]; known {
+			kept[serial] = h
+		}
+	}
+	for serial := range p.Hosts {
+		if _, is := kept[serial]; !is {
+			serials = append(serials, serial)
+		}
+	}
+	slices.Sort(serials)
+	for _, serial := range serials[:min(len(serials), max(0, most-len(kept)))] {
+		kept[serial] = p.Hosts[serial]
+	}
+	return kept
+}
+
+// PutInventoryLog stores what an inventory changed, with the answer to an order, which is over with it; answered: there is one.
+func (t *Term) PutInventoryLog(ctx context.Context, l cke.InventoryLog, answered bool) error {
+	op, err := put(t.s.keys.inventoryLog(t.cluster), boundedLog(l))
+	if err != nil {
+		return err
+	}
+	ops := []clientv3.Op{op}
+	if answered {
+		ops = append(ops, clientv3.OpDelete(t.s.keys.request(t.cluster, requestInventory)))
+	}
+	return t.write(ctx, "store the changes of the inventory of "+t.cluster, []clientv3.Cmp{present(t.s.keys.spec(t.cluster))}, ops...)
+}
+
+func boundedLog(l cke.InventoryLog) cke.InventoryLog {
+	l.Changes = l.Changes[max(0, len(l.Changes)-keptInventoryChanges):]
+	return l
+}
+
+// EditSpec stores a revision that an inventory leads to, with the log of its changes, and returns both. The order that asked for it
+// is over with it. ErrConflict: the revision that it starts from was replaced, or the cluster is being deleted; nothing is written.
+func (t *Term) EditSpec(ctx context.Context, e cke.InventoryEdit) (cke.Spec, cke.InventoryLog, error) {
+	tried := "store the cluster file of " + t.cluster
+	now, mod, err := t.spec(ctx)
+	if err != nil {
+		return now, e.Log, err
+	}
+	if err := settable(t.cluster, now, SetOptions{IfGeneration: &e.Generation}); err != nil {
+		return now, e.Log, err
+	}
+	next := now.Following(e.Cluster, now)
+	next.Source, next.SetAt, next.SetBy, next.Cause = string(e.Source), time.Now().UTC(), e.By, e.Cause
+	log, current, err := t.s.revised(t.cluster, now, next)
+	if err != nil {
+		return now, e.Log, err
+	}
+	e.Change.Generation, e.Change.At = next.Generation, next.SetAt
+	e.Log.Changes = append(slices.Clone(e.Log.Changes), e.Change)
+	ops := []clientv3.Op{current}
+	if e.Order != nil {
+		e.Log.Answer = &cke.InventoryAnswer{Order: *e.Order, At: next.SetAt, Generation: next.Generation}
+		ops = append(ops, clientv3.OpDelete(t.s.keys.request(t.cluster, requestInventory)))
+	}
+	e.Log = boundedLog(e.Log)
+	op, err := put(t.s.keys.inventoryLog(t.cluster), e.Log)
+	if err != nil {
+		return now, e.Log, err
+	}
+	ops = append(ops, op)
+	for _, address := range e.Forget {
+		ops = append(ops, clientv3.OpDelete(t.s.keys.hostKey(t.cluster, address)), clientv3.OpDelete(t.s.keys.offeredKey(t.cluster, address)))
+	}
+	as := []clientv3.Cmp{unchanged(t.s.keys.spec(t.cluster), mod)}
+	for _, write := range [][]clientv3.Op{log, ops} {
+		err := t.write(ctx, tried, as, write...)
+		if errors.Is(err, errChanged) {
+			return now, e.Log, fmt.Errorf("%s: it was changed meanwhile: %w", tried, cke.ErrConflict)
+		}
+		if err != nil {
+			return now, e.Log, err
+		}
+	}
+	return next, e.Log, nil
+}

@@ -1,0 +1,160 @@
+package storage
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"cke"
+)
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// What is said about an inventory is there before the cluster is, and goes with it.
+func TestInventory_IsThereBeforeTheCluster(t *testing.T) {
+	s, ctx := newStore(t), testContext(t)
+	if _, err := s.Inventory(ctx, "prod"); !errors.Is(err, cke.ErrNotFound) {
+		t.Errorf("got %v", err)
+	}
+	must(t, s.SetInventory(ctx, "prod", "me@here", func(i *cke.InventorySettings) { i.URL = "http://10.0.0.1:10080" }))
+	must(t, s.SetInventory(ctx, "prod", "you@here", func(i *cke.InventorySettings) { i.Enabled = true }))
+	i, err := s.Inventory(ctx, "prod")
+	if must(t, err); i.URL != "http://10.0.0.1:10080" || !i.Enabled || i.SetBy != "you@here" {
+		t.Errorf("%+v", i)
+	}
+	names, err := s.Inventories(ctx)
+	if must(t, err); !slices.Equal(names, []string{"prod"}) {
+		t.Errorf("%v", names)
+	}
+	if all, err := s.Clusters(ctx); err != nil || len(all) > 0 {
+		t.Errorf("%v, %v", all, err)
+	}
+	if err := s.OrderInventory(ctx, "prod", cke.NewInventoryOrder("abc", "me", time.Now())); !errors.Is(err, cke.ErrNotFound) {
+		t.Errorf("an order without a cluster: %v", err)
+	}
+	setCluster(t, s, "prod")
+	states := s.WatchCluster(ctx, "prod")
+	must(t, s.OrderInventory(ctx, "prod", cke.NewInventoryOrder("abc", "me", time.Now())))
+	await(t, states, func(c ClusterState) bool {
+		return c.Inventory != nil && c.Inventory.Enabled && c.Order() != nil && c.Order().Hash == "abc"
+	})
+	term := campaign(t, s, "prod", "here")
+	must(t, term.PutInventoryPast(ctx, cke.InventoryPast{ReadAt: time.Now()}))
+	must(t, term.PutInventoryLog(ctx, cke.InventoryLog{Template: "t"}, false))
+	must(t, s.RequestDelete(ctx, "prod", "me"))
+	must(t, term.FinishDelete(ctx))
+	for _, prefix := range []string{s.keys.cluster("prod"), s.keys.inventories("prod")} {
+		if resp, err := s.client.Get(ctx, prefix, clientv3.WithPrefix()); err != nil || len(resp.Kvs) > 0 {
+			t.Errorf("%s: %v, %v", prefix, resp, err)
+		}
+	}
+	if err := s.SetInventory(ctx, "prod", "me", func(i *cke.InventorySettings) { i.Template = strings.Repeat("x", maxInventory) }); cke.CodeOf(err) != cke.CodeConfig {
+		t.Errorf("too large: %v", err)
+	}
+}
+
+func TestTerm_StoresARevisionThatAnInventoryLeadsTo(t *testing.T) {
+	s, ctx := newStore(t), testContext(t)
+	was := setCluster(t, s, "prod")
+	must(t, s.PinHostKey(ctx, "prod", "10.0.0.13", "ssh-ed25519 AAAA"))
+	must(t, s.PinHostKey(ctx, "prod", "10.0.0.12", "ssh-ed25519 AAAA"))
+	order := cke.NewInventoryOrder("abc", "me@here", time.Now())
+	must(t, s.OrderInventory(ctx, "prod", order))
+	term := campaign(t, s, "prod", "here")
+	c := testCluster("prod")
+	c.Nodes[2] = cke.Node{Address: "10.0.0.14", Hostname: "cp4", ControlPlane: true}
+	e := cke.InventoryEdit{Generation: was.Generation, Cluster: c, Source: []byte("text"), By: "inventory", Cause: cke.CauseRetired, Forget: []string{"10.0.0.13"}, Order: &order,
+		Change: cke.InventoryChange{Cause: cke.CauseRetired, Old: "cp3", New: "cp4"}}
+	for range keptInventoryChanges + 5 {
+		e.Log.Changes = append(e.Log.Changes, cke.InventoryChange{Cause: cke.CauseSpare})
+	}
+	spec, log, err := term.EditSpec(ctx, e)
+	must(t, err)
+	stored, err := s.Spec(ctx, "prod")
+	must(t, err)
+	if diff := cmp.Diff(spec, stored); diff != "" || spec.Generation != 2 || spec.SetBy != "inventory" || spec.Cause != cke.CauseRetired || spec.Source != "text" || spec.Etcd != was.Etcd {
+		t.Errorf("%s %+v", diff, spec)
+	}
+	past, err := s.InventoryPast(ctx, "prod")
+	must(t, err)
+	if diff := cmp.Diff(log, past.InventoryLog); diff != "" {
+		t.Error(diff)
+	}
+	if last := log.Changes[len(log.Changes)-1]; len(log.Changes) != keptInventoryChanges || last.Generation != 2 || last.At.IsZero() || last.Old != "cp3" || log.Answer == nil || log.Answer.Generation != 2 || log.Answer.Order.ID != order.ID {
+		t.Errorf("%+v", log)
+	}
+	if keys, err := s.HostKeys(ctx, "prod"); err != nil || keys["10.0.0.13"] != "" || keys["10.0.0.12"] == "" {
+		t.Errorf("%v, %v", keys, err)
+	}
+	if all, err := s.SpecLog(ctx, "prod"); err != nil || len(all) != 2 || all[1].SetBy != "me@here" {
+		t.Errorf("%+v, %v", all, err)
+	}
+	if o, err := s.client.Get(ctx, s.keys.request("prod", requestInventory)); err != nil || len(o.Kvs) > 0 {
+		t.Errorf("the order waits still: %v", err)
+	}
+	// Another one that starts from the same revision is too late, and so is a term that is over.
+	if _, _, err := term.EditSpec(ctx, e); !errors.Is(err, cke.ErrConflict) {
+		t.Errorf("got %v", err)
+	}
+	must(t, term.Resign(ctx))
+	e.Generation = 2
+	if _, _, err := term.EditSpec(ctx, e); !errors.Is(err, cke.ErrDeposed) {
+		t.Errorf("got %v", err)
+	}
+	if now, err := s.Spec(ctx, "prod"); err != nil || now.Generation != 2 {
+		t.Errorf("%+v, %v", now, err)
+	}
+}
+
+func TestInventoryPast_IsBounded(t *testing.T) {
+	p := cke.InventoryPast{Hosts: map[string]cke.HostPast{}, Serials: map[string]string{"10.0.0.1": "zz"}}
+	for i := range 3 * keptHosts {
+		p.Hosts[fmt.Sprintf("%s-%06d", strings.Repeat("s", 200), i)] = cke.HostPast{State: cke.HostHealthy, Address: "10.0.0.2", Reads: 7, Turned: []time.Time{time.Now(), time.Now()}}
+	}
+	p.Hosts["zz"] = cke.HostPast{State: cke.HostHealthy}
+	op, err := boundedPast("key", p)
+	if must(t, err); len(op.ValueBytes()) > maxPast || !strings.Contains(string(op.ValueBytes()), `"zz":`) {
+		t.Errorf("%d bytes", len(op.ValueBytes()))
+	}
+}
+
+// What a later cke has written beside what this one knows is kept; machines that are gone go.
+func TestInventory_KeepsWhatALaterCkeHasWritten(t *testing.T) {
+	s, ctx := newStore(t), testContext(t)
+	setCluster(t, s, "prod")
+	term := campaign(t, s, "prod", "here")
+	for key, text := range map[string]string{
+		s.keys.inventory("prod"):     `{"template":"a","later":1}`,
+		s.keys.inventoryPast("prod"): `{"hosts":{"a":{"state":"healthy","reads":1,"later":2},"b":{"state":"healthy","reads":1}},"later":3}`,
+		s.keys.inventoryLog("prod"):  `{"template":"x","later":4}`,
+	} {
+		_, err := s.client.Put(ctx, key, text)
+		must(t, err)
+	}
+	must(t, s.SetInventory(ctx, "prod", "me", func(i *cke.InventorySettings) { i.URL = "/hosts.yml" }))
+	must(t, term.PutInventoryPast(ctx, cke.InventoryPast{Hosts: map[string]cke.HostPast{"a": {State: cke.HostRetired, Reads: 2}}}))
+	must(t, term.PutInventoryLog(ctx, cke.InventoryLog{Template: "y"}, false))
+	for key, want := range map[string][]string{
+		s.keys.inventory("prod"): {`"later":1`, `"template":"a"`, `"url":"/hosts.yml"`}, s.keys.inventoryPast("prod"): {`"later":2`, `"later":3`, `"state":"retired"`},
+		s.keys.inventoryLog("prod"): {`"later":4`, `"template":"y"`},
+	} {
+		resp, err := s.client.Get(ctx, key)
+		must(t, err)
+		for _, part := range want {
+			if text := string(resp.Kvs[0].Value); !strings.Contains(text, part) || strings.Contains(text, `"b":`) {
+				t.Errorf("%s: %s, want %s", key, text, part)
+			}
+		}
+	}
+}
