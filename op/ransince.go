@@ -4,10 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"cke"
 )
+
+// indexOf is the index of the first of memberships with an id, or -1. A second one is a copy on another machine: it is stopped, and no more.
+func indexOf(joins []cke.Join, id cke.JoinID) int {
+	return slices.IndexFunc(joins, func(j cke.Join) bool { return j.ID == id })
+}
 
 // starts returns when the container of each membership was last started, where it is on record; zero where there is none.
 func starts(ctx context.Context, e Env, joins []cke.Join) ([]time.Time, error) {
@@ -34,7 +40,7 @@ func lastStarts(ctx context.Context, e Env, joins []cke.Join) (map[cke.JoinID]ti
 		if err := isFenced(ctx, e, j); err != nil {
 			return nil, err
 		}
-		if t, there := ran[j.ID]; !there || all[i].After(t) { // two machines may have a container of one membership
+		if indexOf(joins, j.ID) == i {
 			ran[j.ID] = all[i]
 		}
 	}
@@ -69,7 +75,10 @@ func (r Restore) ranSince(ctx context.Context, e Env, inc cke.Incarnation) error
 	if inc.Restore.Order.Survivor == "" {
 		return nil
 	}
-	for _, j := range r.Fence {
+	for i, j := range r.Fence {
+		if indexOf(r.Fence, j.ID) != i {
+			continue
+		}
 		c, err := e.Machines.Machine(j.Node).Container(ctx, j)
 		if errors.Is(err, cke.ErrNotFound) {
 			continue

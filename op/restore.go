@@ -203,10 +203,8 @@ func (r Restore) snapshot(ctx context.Context, e Env, id cke.Identity) (cke.Snap
 	for _, j := range id.Superseded() {
 		if j.Node.Name() == rest.Order.Survivor {
 			survivor = &j
-			for _, f := range r.Fence {
-				if f.ID == j.ID {
-					survivor = &f
-				}
+			if at := indexOf(r.Fence, j.ID); at >= 0 {
+				survivor = &r.Fence[at]
 			}
 		}
 	}

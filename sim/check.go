@@ -198,8 +198,9 @@ func (c *checker) leaders() []*member {
 // are too few to elect anyone, which the leaders are checked for.
 func (c *checker) wasBorn(by *container, m *member) {
 	learns := c.byHand && !c.world.everVoted(m)
-	outdated := by.spec.Mode == cke.StartJoin && c.world.everRemoved(m)
-	if _, before := c.born[m.id]; before && !learns && !outdated {
+	earlier, before := c.born[m.id]
+	outdated := before && earlier != by.Name && by.spec.Mode == cke.StartJoin && c.world.everRemoved(m)
+	if before && !learns && !outdated {
 		c.violated("a member of %s starts empty under the id that it had before", by.node.name)
 	}
 	if c.formed != nil && by.spec.Mode == StartNew && by.Incarnation == c.formed.ID {

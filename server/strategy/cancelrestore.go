@@ -95,8 +95,11 @@ func toRevive(in *Input) (o op.CancelRestore, why *cke.Error) {
 		case doubt != "" && !there && !over && !j.StartedAt.IsZero():
 			facts = append(facts, fmt.Sprintf("%s: volume %s has no container, and %s", n.Node.Name(), j.Volume, doubt))
 		case doubt != "":
-		case hasJoin(o.Revive, j.ID): // a copy of a disk
-			facts = append(facts, fmt.Sprintf("%s: container %s is that of a member which another node has, too", n.Node.Name(), c.Name))
+		case hasJoin(o.Revive, j.ID): // a copy of its disk, or its machine at another address
+			first := o.Revive[slices.IndexFunc(o.Revive, func(r cke.Join) bool { return r.ID == j.ID })]
+			if was, _ := in.node(first.Node).Of(j.ID); !was.Running() && (was.ID != c.ID || !was.StartedAt.Equal(c.StartedAt)) {
+				facts = append(facts, fmt.Sprintf("container %s is on %s and on %s: remove the one that is not needed", c.Name, first.Node.Name(), n.Node.Name()))
+			}
 		case there && c.EverRan() || !there && !j.StartedAt.IsZero():
 			o.Revive, stopped = append(o.Revive, j), stopped || !c.Running() || c.KeptDown
 		}
@@ -111,7 +114,7 @@ func toRevive(in *Input) (o op.CancelRestore, why *cke.Error) {
 	if doubt == "" {
 		o.Members, o.Silent = in.membersOf(last, o.Revive)
 	}
-	if !stopped && o.Silent == nil {
+	if !stopped && o.Silent == nil && !inc.Restore.Canceling { // those that were started for a cancellation may end again
 		o.Revive = nil
 	}
 	return o, nil
@@ -125,8 +128,8 @@ func (in *Input) membersOf(life string, revive []cke.Join) (count int, silent []
 			continue
 		}
 		count++
-		if name := j.Node.Name(); in.silent(j) && !slices.Contains(in.Identity.Incarnation.Restore.Order.Destroyed, name) {
-			silent = append(silent, name)
+		if in.silent(j) && !in.isDestroyed(j.Node) {
+			silent = append(silent, j.Node.Name())
 		}
 	}
 	return count, silent

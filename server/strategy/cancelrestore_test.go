@@ -56,8 +56,18 @@ func TestCancelRestore_StartsAgainWhatContinues(t *testing.T) {
 		"two nodes have a member": {[]func(*scene){func(s *scene) {
 			s.found("life", cke.ContainerExited)
 			s.container(4).Join, s.node(4).Volumes[0].Join = "join1", "join1"
-		}}, -1, "n4: container etcd-cke.old is that of a member which another node has, too"},
-		"a stop was cut off": {[]func(*scene){runs(1), runs(2), runs(3), func(s *scene) { s.container(3).KeptDown = true }}, 3, "continues as it was"},
+		}}, -1, "container etcd-cke.old is on n1 and on n4: remove the one that is not needed"},
+		"two nodes have a member, and it runs": {[]func(*scene){runs(1), runs(2), runs(3), func(s *scene) {
+			s.found("life", cke.ContainerExited)
+			s.container(4).Join, s.node(4).Volumes[0].Join = "join1", "join1"
+		}}, 0, "continues as it was"},
+		"one may be later, on a machine that is gone for good": {[]func(*scene){func(s *scene) {
+			inc := s.Identity.Incarnation
+			inc.Replaced, inc.Restore.Order.Destroyed = append(inc.Replaced, "other"), []string{"n3"}
+			s.silent(3)
+		}}, 2, "continues as it was"},
+		"it was tried before": {[]func(*scene){runs(1), runs(2), runs(3), func(s *scene) { s.Identity.Incarnation.Restore.Canceling = true }}, 3, "continues as it was"},
+		"a stop was cut off":  {[]func(*scene){runs(1), runs(2), runs(3), func(s *scene) { s.container(3).KeptDown = true }}, 3, "continues as it was"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := calledOff()

@@ -81,7 +81,7 @@ func (in *Input) replacedSince(last string) (why string, over bool) {
 			}
 		case in.servesBeside(life):
 			return fmt.Sprintf("incarnation %s serves, which is not on record", life), true
-		case in.everRan(life) || slices.ContainsFunc(in.Seen.Nodes, func(n cke.NodeStatus) bool { return !n.Answered() }):
+		case in.everRan(life) || slices.ContainsFunc(in.Seen.Nodes, func(n cke.NodeStatus) bool { return !n.Answered() && !in.isDestroyed(n.Node) }):
 			why = fmt.Sprintf("incarnation %s, which only nodes have, may be newer than %s", life, last)
 		}
 	}
@@ -95,12 +95,17 @@ func (in *Input) mayHaveStarted(life string) bool {
 	for _, j := range in.Identity.Superseded() {
 		if j.Incarnation == life {
 			members++
-			if in.silent(j) {
+			if in.silent(j) && !in.isDestroyed(j.Node) {
 				silent++
 			}
 		}
 	}
 	return members > 0 && silent >= quorum.Of(members)
+}
+
+// isDestroyed reports whether the order of the restore under way says that a machine is gone for good.
+func (in *Input) isDestroyed(n cke.Node) bool {
+	return slices.Contains(in.Identity.Incarnation.Restore.Order.Destroyed, n.Name())
 }
 
 // mayHaveServed reports whether a volume is of a membership that is not on record, and that a restore of a declared cluster may have stopped:

@@ -116,6 +116,7 @@ func (s *scene) exchanged() *scene {
 // they run, not where they are on record.
 func TestDecide_ARestoreStopsMembersWhoseMachinesExchangedAddresses(t *testing.T) {
 	s := formed(3).exchanged()
+	s.Identity.Joins[1].Apart = true
 	s.Identity = s.Identity.Awaiting(noon)
 	for i := range 3 {
 		n := cke.Node{Hostname: fmt.Sprint("n", i+4), Address: fmt.Sprint("10.0.0.", i+4), ControlPlane: true}
@@ -133,5 +134,28 @@ func TestDecide_ARestoreStopsMembersWhoseMachinesExchangedAddresses(t *testing.T
 		if !slices.ContainsFunc(r.Fence, func(j cke.Join) bool { return j.ID == id && j.Node.Address == n.Node.Address }) {
 			t.Errorf("%s runs on %s and is not stopped", id, n.Node.Address)
 		}
+	}
+	if len(r.Fence) != 3 || !slices.ContainsFunc(r.Fence, func(j cke.Join) bool { return j.ID == "join2" && j.Apart }) {
+		t.Errorf("each once, as it is on record: %+v", r.Fence)
+	}
+}
+
+// A copy of a member's disk on another machine is stopped, too, and what is read of the member is read where it is on record.
+func TestDecide_ARestoreAlsoStopsACopyOfAMember(t *testing.T) {
+	s := formed(4)
+	s.node(4).Containers[0].Join, s.node(4).Volumes[0].Join = "join1", "join1"
+	s.begunAt(noon, cke.RestoreOrder{Target: "file:///b"})
+	r, is := strategy.Decide(s.Input).Operation.(op.Restore)
+	if !is {
+		t.Fatalf("%+v", strategy.Decide(s.Input))
+	}
+	var on []string
+	for _, j := range r.Fence {
+		if j.ID == "join1" {
+			on = append(on, j.Node.Name())
+		}
+	}
+	if !slices.Equal(on, []string{"n1", "n4"}) {
+		t.Errorf("join1 is stopped on %v", on)
 	}
 }

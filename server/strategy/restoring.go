@@ -10,30 +10,48 @@ import (
 )
 
 // toFence returns the memberships that may run and every other container on record that is seen on a node that answers,
-// apart from those of the bootstrap members. A container may be elsewhere than its membership is on record: machines that moved
-// may have the addresses of each other.
+// apart from those of the bootstrap members. A member is where its container is seen, if that is not where it is on record: machines
+// that moved may have the addresses of each other. Another container of the same membership, as on a copy of its disk, comes after it.
 func toFence(in *Input, founders []cke.Join) []cke.Join {
 	var joins []cke.Join
 	add := func(j cke.Join) {
-		if in.silent(j) || hasJoin(founders, j.ID) {
-			return
-		}
-		j = in.reached(j)
-		if !slices.ContainsFunc(joins, func(o cke.Join) bool { return o.ID == j.ID && o.Node.Address == j.Node.Address }) {
+		if !in.silent(j) && !hasJoin(founders, j.ID) && !slices.ContainsFunc(joins, func(o cke.Join) bool { return o.ID == j.ID && o.Node.Address == j.Node.Address }) {
 			joins = append(joins, j)
 		}
 	}
 	for _, j := range in.Identity.MayRun() {
-		add(j)
+		add(in.carrier(in.reached(j)))
 	}
 	for _, n := range in.Seen.Nodes {
 		for _, c := range n.Containers {
-			if c.Cluster == in.Spec.Name && in.Identity.OnRecord(c.Incarnation, c.Join) {
-				add(cke.Join{ID: c.Join, Incarnation: c.Incarnation, Node: n.Node, Volume: c.Name})
+			if c.Cluster != in.Spec.Name || !in.Identity.OnRecord(c.Incarnation, c.Join) {
+				continue
 			}
+			j, recorded := in.Identity.Join(c.Join)
+			if !recorded {
+				j = cke.Join{ID: c.Join, Incarnation: c.Incarnation, Volume: c.Name}
+			}
+			j.Node = n.Node
+			add(j)
 		}
 	}
 	return joins
+}
+
+// carrier is a membership at the node that has its container, if the one on which it is on record answers and has nothing of it.
+func (in *Input) carrier(j cke.Join) cke.Join {
+	at := in.node(j.Node)
+	_, there := at.Of(j.ID)
+	if _, volume := at.VolumeOf(j); there || volume || !at.Answered() {
+		return j
+	}
+	for _, n := range in.Seen.Nodes {
+		if _, there := n.Of(j.ID); there && n.Answered() {
+			j.Node = n.Node
+			break
+		}
+	}
+	return j
 }
 
 // answering are the nodes of the cluster that answer.
