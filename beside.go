@@ -24,27 +24,47 @@ func (i *Incarnation) knows(id string) bool {
 	return i.Life(id) || i.WasReplaced(id) || i.WasAbandoned(id)
 }
 
-// ComparesBeside reports whether a restore compares this identity with what lies beside the backups of an incarnation: all members
-// of one that was replaced are known, and a cluster that was declared for its restore is what lies there.
-func (i Identity) ComparesBeside(incarnation string) bool {
+// LifeBeside is the incarnation whose members a restore stops: the present one or, in a cluster that was declared to be restored, the last one
+// that it replaces; "": there is none.
+func (i Identity) LifeBeside() string {
 	inc := i.BackedUp().Incarnation
-	if inc == nil || inc.State == Awaiting || i.Started() && i.Incarnation.State == Restoring {
-		return false
+	switch {
+	case inc == nil:
+		return ""
+	case inc.State != Awaiting:
+		return inc.ID
+	case len(inc.Replaced) == 0:
+		return ""
 	}
-	return inc.Life(incarnation) || !i.Incarnation.knows(incarnation)
+	return inc.Replaced[len(inc.Replaced)-1]
 }
 
-// LacksBeside returns what the identity beside the backups of an incarnation has and this one does not: what Lacks returns of the present
-// incarnation, and a restore that replaced it.
+// restoresTo reports whether a restore under way makes an incarnation, and started none of its members.
+func (i Identity) restoresTo(incarnation string) bool {
+	return i.Incarnation.Life(incarnation) && i.Incarnation.State == Restoring && !i.Started()
+}
+
+// ComparesBeside reports whether a restore compares this identity with what lies beside the backups of an incarnation: all members
+// of one that was replaced before are known.
+func (i Identity) ComparesBeside(incarnation string) bool {
+	life := i.LifeBeside()
+	if life == "" || i.Started() && i.Incarnation.State == Restoring {
+		return false
+	}
+	return incarnation == life || i.restoresTo(incarnation) || !i.Incarnation.knows(incarnation)
+}
+
+// LacksBeside returns what the identity beside the backups of an incarnation has and this one does not: what Lacks returns of the incarnation
+// whose members a restore stops, and a restore that replaced it.
 func (i Identity) LacksBeside(b Beside) (all []Lacking) {
 	if !i.ComparesBeside(b.Incarnation) {
 		return nil
 	}
-	inc := i.BackedUp().Incarnation
-	if inc.Life(b.Incarnation) {
-		all = i.Lacks(b.Identity, inc.ID)
+	life, later := i.LifeBeside(), b.Identity.Incarnation
+	if b.Incarnation == life {
+		all = i.Lacks(b.Identity, life)
 	}
-	if later := b.Identity.Incarnation; later.WasReplaced(inc.ID) && !i.Incarnation.knows(later.ID) {
+	if later.WasReplaced(life) && (!i.Incarnation.knows(later.ID) || i.restoresTo(later.ID) && later.State == Formed) {
 		all = append(all, Lacking{ID: later.ID, What: "the restore that made incarnation " + later.ID})
 	}
 	return all

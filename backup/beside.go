@@ -151,8 +151,8 @@ func (s *Store) CompareBeside(ctx context.Context, o cke.RestoreOrder, had []str
 	if err != nil {
 		return nil, nil, err
 	}
-	life := id.BackedUp().Incarnation
-	if life == nil || !id.ComparesBeside(life.ID) {
+	life := id.LifeBeside()
+	if !id.ComparesBeside(life) {
 		return nil, nil, nil
 	}
 	judging := *s
@@ -167,12 +167,12 @@ func (s *Store) CompareBeside(ctx context.Context, o cke.RestoreOrder, had []str
 	var all []cke.Beside
 	present := "no identity lies beside the backups of the present incarnation"
 	for _, b := range read {
-		own := life.Life(b.Incarnation)
+		own := b.Incarnation == life
 		if own && b.found.Doubts != nil {
 			b.Unread = b.found.Doubted(id, b.Incarnation, func(sum string) bool { return slices.Contains(had, sum) })
 		}
 		switch {
-		case b.Trusted:
+		case b.Trusted, own && b.Unread != nil: // anybody may have written it, and an operator judges that
 			all = append(all, b.Beside)
 			if own {
 				present = ""

@@ -152,7 +152,7 @@ func TestBeginRestore_RecordsWhatWasChecked(t *testing.T) {
 	for pruned, code := range map[bool]cke.Code{false: cke.CodeOf(nil), true: cke.CodeLostBackups} {
 		order := cke.RestoreOrder{Target: "file:///x", Source: "prod", ShownLineage: "a1b2", ShownRevision: 20}
 		snapshots, ledger := &moving{newest: 22, pruned: pruned}, &recorder{}
-		e := op.Env{Snapshots: snapshots, Ledger: ledger, Now: time.Now, Progress: func(string) {}}
+		e := op.Env{Cluster: "prod", Snapshots: snapshots, Ledger: ledger, Now: time.Now, Progress: func(string) {}}
 		b := op.BeginRestore{Task: cke.Task{ID: "t", Restore: &order}}
 		stages := b.Stages()
 		if err := stages[1][0].Run(t.Context(), e); err != nil {

@@ -62,6 +62,18 @@ func (w *World) KeepersWriteOverDamage() {
 	w.change("keepers write over damaged identities", func() { w.target.careless = true })
 }
 
+// TargetIsACopy lets what lies beside the backups be what lay there when an identity was the newest one: it is another target.
+func (w *World) TargetIsACopy(id cke.Identity) {
+	w.change("the target is a copy", func() {
+		w.target.beside, w.target.damaged = map[string][]cke.Identity{}, nil
+		if life := id.BackedUp().Incarnation; life != nil {
+			id = cloneIdentity(id)
+			id.Freeze, id.Compared = nil, nil
+			w.target.beside[life.ID] = []cke.Identity{id}
+		}
+	})
+}
+
 // TargetFallsSilent lets the backup target show and take nothing, or answer again.
 func (w *World) TargetFallsSilent(on bool) {
 	w.change(fmt.Sprintf("the target is silent: %v", on), func() {

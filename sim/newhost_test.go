@@ -8,6 +8,12 @@ import (
 	"cke/sim"
 )
 
+// declaredFrom declares the cluster on a new management host, from what lies beside the backups of another target.
+func (s *stage) declaredFrom(c sim.StoreCopy) {
+	s.TargetIsACopy(c.Identity())
+	s.broughtBack(c.With(c.Identity().Awaiting(time.Now())))
+}
+
 // onNodes is the file that declares all nodes and makes these the control plane.
 func (s *stage) onNodes(names ...string) cke.Cluster {
 	c := s.cluster(s.Nodes())
@@ -24,7 +30,7 @@ func (s *stage) onNodes(names ...string) cke.Cluster {
 func (s *stage) burnt() {
 	s.latest().Kill()
 	copied := s.Store().Copy()
-	s.broughtBack(copied.With(copied.Identity().Awaiting(time.Now())))
+	s.declaredFrom(copied)
 }
 
 func (s *stage) unbroken(t *testing.T) {
@@ -289,7 +295,7 @@ func TestNewHost_StopsNobodyBesideMembersThatAMemberLists(t *testing.T) {
 		if !s.Write("n4", "acknowledged") {
 			t.Fatal("not written")
 		}
-		s.broughtBack(beside.With(beside.Identity().Awaiting(time.Now())))
+		s.declaredFrom(beside)
 		o := fromBackup
 		o.Destroyed = []string{"n2", "n3"}
 		s.order(o)
@@ -314,7 +320,7 @@ func TestNewHost_WaitsUntilAllThatItReplacesIsRemoved(t *testing.T) {
 		s.must("moved", s.changed)
 		c.Nodes = s.cluster(s.Nodes()[3:]).Nodes
 		s.latest().Kill()
-		s.broughtBack(beside.With(beside.Identity().Awaiting(time.Now())))
+		s.declaredFrom(beside)
 		s.Store().SetSpec(c)
 		s.order(fromBackup)
 		silent := false
@@ -357,7 +363,7 @@ func TestNewHost_CountsForeignMembersThatAMemberLists(t *testing.T) {
 				t.Fatal("not written")
 			}
 		}
-		s.broughtBack(beside.With(beside.Identity().Awaiting(time.Now())))
+		s.declaredFrom(beside)
 		s.order(fromBackup)
 		s.until(time.Hour, s.restored)
 		s.unbroken(t)
@@ -384,7 +390,7 @@ func TestNewHost_StopsMembersThatItSeesAndThatAreNotOnRecord(t *testing.T) {
 				}
 				s.pass(time.Minute)
 				s.latest().Kill()
-				s.broughtBack(beside.With(beside.Identity().Awaiting(time.Now())))
+				s.declaredFrom(beside)
 				s.pass(time.Minute)
 				if c.stop {
 					s.Node("n2").StopByHand()

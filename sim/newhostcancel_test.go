@@ -41,7 +41,7 @@ func TestNewHost_StartsAgainAsTheyRanWhatItRemoved(t *testing.T) {
 						}
 					}
 					s.latest().Kill()
-					s.broughtBack(beside.With(beside.Identity().Awaiting(time.Now())))
+					s.declaredFrom(beside)
 					s.Store().SetSpec(c)
 					want := 1
 					if both {
@@ -122,7 +122,7 @@ func TestNewHost_StartsNobodyWhoEndedWhereItRemoved(t *testing.T) {
 				}
 				s.pass(time.Minute)
 				s.latest().Kill()
-				s.broughtBack(beside.With(beside.Identity().Awaiting(time.Now())))
+				s.declaredFrom(beside)
 				asked = false
 				s.order(fromBackup)
 				s.pass(time.Hour)
@@ -300,7 +300,7 @@ func TestNewHost_StartsNoIncarnationThatWasReplaced(t *testing.T) {
 						}
 						s.TakeBackup()
 						s.latest().Kill()
-						s.broughtBack(beside.With(beside.Identity().Awaiting(time.Now())))
+						s.declaredFrom(beside.StoreCopy)
 						o := fromBackup
 						o.Lineage = "named"
 						s.order(o)

@@ -117,18 +117,18 @@ func (r *restoring) readEscrow(ctx context.Context, o restoreOptions) (there bes
 		return there, fail(err)
 	}
 	there.Beside, r.plan.Notes = last, append(r.plan.Notes, notes...)
-	switch {
-	case there.Missing != nil:
-		there.Missing = fail(there.Missing)
-	case there.Unread != nil && there.Escrow.Format == 0: // nothing can be read in its place
-		return there, fail(there.Unread)
-	case there.Incarnation != lineage && o.point.lineage != "":
-		r.plan.Notes = append(r.plan.Notes, fmt.Sprintf("cluster file, members and authorities are those of the last incarnation, %s", there.Incarnation))
-	}
 	if refusal := r.order.RefusedUnread(there.Identity, unread); refusal != nil {
 		return there, refusal
 	}
 	r.plan.Notes = append(r.plan.Notes, r.order.AcceptedUnread(there.Identity, unread)...)
+	switch {
+	case there.Missing != nil:
+		there.Missing = fail(there.Missing)
+	case there.Unread != nil && there.Escrow.Format == 0: // nothing can be read in its place
+		there.Missing = noSpec(fail(there.Unread))
+	case there.Incarnation != lineage && o.point.lineage != "":
+		r.plan.Notes = append(r.plan.Notes, fmt.Sprintf("cluster file, members and authorities are those of the last incarnation, %s", there.Incarnation))
+	}
 	if there.Missing != nil {
 		return there, nil
 	}
