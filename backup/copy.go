@@ -104,18 +104,23 @@ func (s *Store) Copy(ctx context.Context, dst Bucket, f CopyFilter) (Copied, err
 	return done, err
 }
 
-const lastWave = 2
+const lastWave = 4
 
-// waveOf says in which wave an object is copied: each is complete before the next. A copy broken off that has any backup
-// knows the members of every incarnation, and an identity in it has its cluster file and its signature.
-func waveOf(name string) int {
-	switch FileKind(path.Base(path.Dir(name))) {
-	case FileSpec, fileSignatures:
-		return 0
-	case FileIdentity:
-		return 1
+// waveOf says in which wave an object is copied: each is complete before the next. A signature is copied after its file. A copy broken off that has
+// any backup knows the members of every incarnation, and an identity with a signature in it has its cluster file, with its signature.
+func waveOf(name string) (wave int) {
+	kind := FileKind(path.Base(path.Dir(name)))
+	if kind == fileSignatures {
+		of, _, _ := strings.Cut(path.Base(name), "-")
+		kind, wave = FileKind(of), 1
 	}
-	return lastWave
+	switch kind {
+	case FileSpec:
+		return wave
+	case FileIdentity:
+		return wave + 1
+	}
+	return wave + lastWave - 1
 }
 
 // CopyError reports on which side a copy failed.

@@ -36,7 +36,8 @@ func (s *Store) fileName(lineage string, kind FileKind, t time.Time, data []byte
 }
 
 // PutFile stores a file beside the backups of an incarnation, unless the newest valid one of its kind has the same
-// content. The bytes are stored as they are; the caller encrypts them if needed.
+// content. The bytes are stored as they are; the caller encrypts them if needed. Where files are signed, one with the same content that is newer and
+// has no signature is signed.
 func (s *Store) PutFile(ctx context.Context, lineage string, kind FileKind, data []byte) error {
 	if err := CheckNames(s.Cluster, lineage); err != nil {
 		return err
@@ -52,6 +53,25 @@ func (s *Store) PutFile(ctx context.Context, lineage string, kind FileKind, data
 		if _, err := s.readFile(ctx, newest); err == nil || !IsDamage(err) && !errors.Is(err, ErrNotFound) {
 			return err
 		}
+	}
+	if s.Signer == nil || !s.judges() {
+		return s.put(ctx, name, data)
+	}
+	f, err := s.TrustedFile(ctx, lineage, kind)
+	if err != nil && !IsDamage(err) && !errors.Is(err, ErrNotFound) {
+		return err
+	}
+	for _, d := range f.Doubts {
+		if d.Data == nil {
+			continue
+		}
+		if d.Sum() == sumOf(name) { // what a write left that was broken off, as a rule
+			if err := s.signNewest(ctx, d.Object); !errors.Is(err, ErrExists) && !IsDamage(err) {
+				return err
+			}
+		}
+		name = s.fileName(lineage, kind, after(d.Object, timeOf(name)), data)
+		break
 	}
 	return s.put(ctx, name, data)
 }
@@ -105,6 +125,11 @@ func (s *Store) put(ctx context.Context, name string, data []byte) error {
 	if err := s.Retry.Put(ctx, s.Bucket, name, Content{Head: data}, s.Guard); err != nil {
 		return err
 	}
+	return s.signNewest(ctx, name)
+}
+
+// signNewest signs a file that is the newest from then on, and removes what is old.
+func (s *Store) signNewest(ctx context.Context, name string) error {
 	if err := s.signFile(ctx, name); err != nil {
 		return err
 	}

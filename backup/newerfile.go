@@ -56,7 +56,8 @@ func (f FoundFile) Doubted(id cke.Identity, lineage string, had func(sum string)
 	return nil
 }
 
-// mostUnsigned bounds what is read of files without a signature, of which anybody can put many there: as many as are kept, and so much of them.
+// mostUnsigned bounds what is read of files that no trusted key signed, of which anybody can put many there: as many as are kept, and so much of
+// them. Of signatures by others as many are read, too.
 const mostUnsigned = maxFile
 
 // File returns the newest file of a kind, or ErrNotFound. Once one is signed by a trusted key, only such files count.
@@ -99,22 +100,29 @@ func (s *Store) TrustedFile(ctx context.Context, lineage string, kind FileKind) 
 }
 
 // signedOf finds the newest file with a trusted signature, and those in doubt that are newer. Trusted without an error: it is there; with damage:
-// there are such signatures, and none of their files can be read.
+// there are such signatures, and none of their files can be read, or so many by others that it is not known.
 func (s *Store) signedOf(ctx context.Context, all []listedFile) (f FoundFile, err error) {
-	room := int64(mostUnsigned)
+	room, signatures := int64(mostUnsigned), keptFiles
+	unknown := false
 	for _, o := range slices.Backward(all) {
-		trusted, err := s.signedTwice(ctx, o)
-		if err != nil {
-			return f, err
+		trusted, unread := false, o.signature && signatures == 0
+		if o.signature && !unread {
+			if trusted, err = s.signedTwice(ctx, o); err != nil {
+				return f, err
+			}
+			if !trusted {
+				signatures--
+			}
 		}
-		if !trusted && (f.Trusted || !o.there || o.farAhead()) { // older than what is trusted, or anybody's
+		if !trusted && (f.Trusted || !unread && (!o.there || o.farAhead())) { // older than what is trusted, or anybody's
 			continue
 		}
-		if !o.signature {
+		if !trusted && !unread {
 			room -= max(o.Size, mostUnsigned/keptFiles)
 		}
-		d := Doubt{o.Name, nil, fmt.Errorf("%s: %w", o.Name, damaged("it is one of too many without a signature"))}
-		if o.signature || room >= 0 {
+		unknown = unknown || unread
+		d := Doubt{o.Name, nil, fmt.Errorf("%s: %w", o.Name, damaged("it is one of too many that no trusted key signed"))}
+		if trusted || !unread && room >= 0 {
 			if d, err = s.readTwice(ctx, o.Name); err != nil {
 				return f, err
 			}
@@ -134,7 +142,7 @@ func (s *Store) signedOf(ctx context.Context, all []listedFile) (f FoundFile, er
 		}
 		f.Doubts, f.Newer, f.Trusted = append(f.Doubts, d), cmp.Or(f.Newer, d.Err), f.Trusted || trusted
 	}
-	if f.Trusted {
+	if f.Trusted = f.Trusted || unknown; f.Trusted {
 		return f, f.Newer
 	}
 	f.Newer = nil

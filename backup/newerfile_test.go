@@ -2,6 +2,8 @@ package backup_test
 
 import (
 	"context"
+	"crypto/sha256"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -164,26 +166,109 @@ func TestPutFile_BrokenOffAtAnyStepLeavesWhatCanBeCompared(t *testing.T) {
 	}
 }
 
-// Anybody may put many files there that are not signed: not more of them is read than could be an older version's.
+// Anybody may put many files there that no trusted key signed, with signatures or without: not more of them is read than could be an earlier
+// version's, and not more of what they say is kept. Beyond as many signatures as are kept, it is not known whether there is a trusted one:
+// what is there is damaged, and nothing that anybody wrote counts in its place.
 func TestTrustedFile_ReadsNotAllThatIsNotSigned(t *testing.T) {
+	const many, size = 150, 1 << 20
+	big := strings.Repeat("x", size)
+	for what, c := range map[string]struct {
+		files, signatures int
+		text              string
+		reads, kept       int
+		found             bool
+	}{
+		"small files":                    {many, 0, "", 110, 100, true},
+		"big files":                      {many, 0, big, 30, 15, true},
+		"small files, signatures":        {90, 90, "", 90*3 + 10, 90, true},
+		"big files, signatures":          {90, 90, big, 90*2 + 30, 15, true},
+		"many files, signatures":         {many, many, "", 100*3 + 10, 100, false},
+		"many big files, signatures":     {many, many, big, 100*2 + 30, 15, false},
+		"signatures without their files": {0, many, "", 100*2 + 10, 0, false},
+	} {
+		i := twoIdentities(t)
+		newest, _ := i.newest(t)
+		reads := 0
+		for n := range max(c.files, c.signatures) {
+			i.now = i.now.Add(time.Minute)
+			text := fmt.Append(nil, n, c.text)
+			name := fmt.Sprintf("prod/a1b2/identity/%s-%x", i.now.Format("20060102T150405.000Z"), sha256.Sum256(text))
+			if n < c.files {
+				i.Set(name, text)
+			}
+			if n < c.signatures {
+				i.Set(strings.Replace(name, "/identity/", "/signatures/identity-", 1), []byte("{}"))
+			}
+		}
+		i.store.Bucket = &backuptest.Faulty{Bucket: i.Memory, Before: func(_ context.Context, op, _ string) error {
+			if op == "open" {
+				reads++
+			}
+			return nil
+		}}
+		f, err := i.store.TrustedFile(t.Context(), "a1b2", backup.FileIdentity)
+		if !f.Trusted || f.Newer == nil && c.files > 0 || c.found && (err != nil || string(f.Data) != "two") || !c.found && (!backup.IsDamage(err) || f.Data != nil) {
+			t.Errorf("%s: %q, newer %v, %v", what, f.Data, f.Newer, err)
+		}
+		kept := slices.DeleteFunc(slices.Clone(f.Doubts), func(d backup.Doubt) bool { return d.Data == nil })
+		if reads > c.reads || len(kept) != c.kept || c.found && len(f.Doubts) != c.files {
+			t.Errorf("%s: %d reads, %d in doubt, and what %d of them say is kept", what, reads, len(f.Doubts), len(kept))
+		}
+		if !c.found && !slices.ContainsFunc(f.Doubts, func(d backup.Doubt) bool { return d.Object == newest && d.Data == nil }) {
+			t.Errorf("%s: what may be the newest one is not in doubt", what)
+		}
+	}
+}
+
+// A signature cannot be written, attempt after attempt. Once it can, what was left is signed, or, if it says something else by then or what
+// lies in place of its signature is none, is older than what is written.
+func TestPutFile_SignsWhatItLeftWithoutASignature(t *testing.T) {
 	i := twoIdentities(t)
-	reads := 0
-	i.store.Bucket = &backuptest.Faulty{Bucket: i.Memory, Before: func(_ context.Context, op, _ string) error {
-		if op == "open" {
-			reads++
+	files := func() (n int) {
+		for _, name := range names(t, i.Memory) {
+			if strings.Contains(name, "/identity/") {
+				n++
+			}
 		}
-		return nil
-	}}
-	theirs := &backup.Store{Bucket: i.Memory, Cluster: "prod", Now: i.store.Now}
-	for n := range 150 {
-		i.now = i.now.Add(time.Minute)
-		if err := theirs.PutFile(t.Context(), "a1b2", backup.FileIdentity, fmt.Append(nil, n)); err != nil {
-			t.Fatal(err)
+		return n
+	}
+	fail := func(text string) {
+		t.Helper()
+		i.store.Bucket = &backuptest.Faulty{Bucket: i.Memory, Before: func(_ context.Context, op, name string) error {
+			if op == "create" && strings.Contains(name, "/signatures/") {
+				return errors.New("403 forbidden")
+			}
+			return nil
+		}}
+		defer func() { i.store.Bucket = i.Memory }()
+		for range 3 {
+			i.now = i.now.Add(time.Minute)
+			if err := i.store.PutFile(t.Context(), "a1b2", backup.FileIdentity, []byte(text)); err == nil {
+				t.Fatal("there is a signature")
+			}
 		}
 	}
-	if f := i.read(t); string(f.Data) != "two" || f.Newer == nil || len(f.Doubts) != 150 || reads > 110 {
-		t.Errorf("%q, newer %v, %d in doubt, %d reads", f.Data, f.Newer, len(f.Doubts), reads)
+	put := func(text string, want int) {
+		t.Helper()
+		i.put(t, text)
+		if f := i.read(t); string(f.Data) != text || f.Newer != nil || files() != want {
+			t.Errorf("%q, newer %v, %d files; want %q and %d", f.Data, f.Newer, files(), text, want)
+		}
 	}
+	fail("three")
+	put("three", 3)
+	fail("four")
+	i.now = i.now.Add(-time.Hour) // by another clock
+	put("five", 5)
+	fail("six")
+	_, signature := i.newest(t)
+	i.Set(signature, []byte("{}"))
+	put("six", 7)
+
+	// The first of all.
+	i.Memory = backuptest.NewMemory()
+	fail("one")
+	put("one", 1)
 }
 
 // Whatever backups are chosen, a copy names the members of every incarnation: also of one of which it has no backup. In a copy of a target

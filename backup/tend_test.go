@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -147,13 +148,14 @@ func TestCopy_CrashAtAnyStepCanBeGoneOnWith(t *testing.T) {
 	}
 }
 
-// A new management host learns from a copy who the members are, also from one that was broken off.
+// A new management host learns from a copy who the members are, also from one that was broken off: no backup is there before the identities, no
+// identity is trusted before its cluster file, and no signature is there without its file.
 func TestCopy_KnowsTheMembersOfEveryIncarnationBeforeItHasBackups(t *testing.T) {
 	f, signer := signedFixture(t)
 	ctx := etcdtest.Context(t)
 	src := f.guarded(t, f.bucket.Clone(), signer)
 	for _, lineage := range []string{"a1b2", "c3d4"} {
-		for _, kind := range []backup.FileKind{backup.FileIdentity, backup.FileSpec} {
+		for _, kind := range []backup.FileKind{backup.FileIdentity, backup.FileSpec, "verified"} {
 			if err := src.PutFile(ctx, lineage, kind, []byte(lineage)); err != nil {
 				t.Fatal(err)
 			}
@@ -167,15 +169,15 @@ func TestCopy_KnowsTheMembersOfEveryIncarnationBeforeItHasBackups(t *testing.T) 
 		for _, lineage := range []string{"a1b2", "c3d4"} {
 			read := f.guarded(t, dst, signer)
 			id, missing := read.TrustedFile(ctx, lineage, backup.FileIdentity)
-			if missing != nil {
-				if backups {
-					t.Errorf("step %d: nothing shows the members of %s: %q", n, lineage, copied)
-				}
-				continue
+			spec, without := read.TrustedFile(ctx, lineage, backup.FileSpec)
+			if backups && (missing != nil || !id.Trusted) || id.Trusted && (without != nil || !spec.Trusted) {
+				t.Errorf("step %d: the members of %s: %v; its cluster file: %v; %q", n, lineage, missing, without, copied)
 			}
-			spec, missing := read.TrustedFile(ctx, lineage, backup.FileSpec)
-			if missing != nil || !id.Trusted || !spec.Trusted {
-				t.Errorf("step %d: the identity of %s lies there without the rest: %q", n, lineage, copied)
+		}
+		for _, name := range copied {
+			kind, of, _ := strings.Cut(path.Base(name), "-")
+			if file := path.Join(path.Dir(path.Dir(name)), kind, of); path.Base(path.Dir(name)) == "signatures" && !slices.Contains(copied, file) {
+				t.Errorf("step %d: a signature without its file: %s", n, name)
 			}
 		}
 	}

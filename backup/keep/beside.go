@@ -127,8 +127,15 @@ func (w *chores) readBeside(ctx context.Context) (identity []byte, err error) {
 		return nil, err
 	}
 	identity = append(identity, '\n')
-	w.l.has(fmt.Sprintf("%x", sha256.Sum256(identity)))
-	lacks, damage := e.Identity.Lacks(there.Identity, w.l.lineage), f.Doubted(e.Identity, w.l.lineage, w.l.hadAll)
+	has := []string{fmt.Sprintf("%x", sha256.Sum256(identity))}
+	lacks, damage := e.Identity.Lacks(there.Identity, w.l.lineage), f.Doubted(e.Identity, w.l.lineage, func(sum string) bool {
+		known := sum == has[0] || w.l.hadAll(sum)
+		if known {
+			has = append(has, sum)
+		}
+		return known
+	})
+	w.l.has(has...)
 	if damage == nil || lacks != nil {
 		w.l.lack(lacks)
 	}
@@ -142,14 +149,17 @@ func (w *chores) readBeside(ctx context.Context) (identity []byte, err error) {
 	return identity, nil
 }
 
-// has notes the digest of an identity of which this store has everything. It never loses that.
-func (l *line) has(sum string) {
+// has notes digests of identities of which this store has everything. It never loses that. Those that lie there are noted whenever they are read,
+// and so stay among the newest.
+func (l *line) has(sums ...string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !slices.Contains(l.had, sum) {
-		l.news()
+	for _, sum := range sums {
+		if !slices.Contains(l.had, sum) {
+			l.news()
+		}
+		l.had = cke.NewestBeside(l.had, sum)
 	}
-	l.had = cke.NewestBeside(l.had, sum)
 }
 
 func (l *line) hadAll(sum string) bool {

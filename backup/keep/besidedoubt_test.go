@@ -74,6 +74,11 @@ func signatureOf(identity string) string {
 	return strings.Replace(identity, "/identity/", "/signatures/identity-", 1)
 }
 
+func sumOf(identity string) string {
+	_, sum, _ := strings.Cut(filepath.Base(identity), "-")
+	return sum
+}
+
 // A copy of the store of before a member came is brought back, and what became of the newest identity hides that. The store is not taken for
 // the newest: nothing is written over what it may not have. Once the target gives the right bytes again, it is found to be older.
 func TestKeeper_AnOlderStoreWritesOverNoIdentityThatItCannotRead(t *testing.T) {
@@ -135,7 +140,7 @@ func TestKeeper_AnIdentityThatWouldBeWrittenIsWrittenAgain(t *testing.T) {
 func TestKeeper_AnAcceptedStoreWritesOverADamagedIdentity(t *testing.T) {
 	h, set, beside := twoIdentities(t)
 	newest := h.newestIdentity()
-	h.wanted.Beside = []string{strings.Split(filepath.Base(h.identities()[0]), "-")[1]}
+	h.wanted.Beside = []string{sumOf(h.identities()[0])}
 	h.memory.Set(newest, []byte("{}"))
 	older := identityOf(nil, "j1")
 	set(older)
@@ -156,5 +161,95 @@ func TestKeeper_ADirectoryThatIsNotMountedIsNotCompared(t *testing.T) {
 	s := h.run().await("the trouble", func(s *cke.BackupStatus) bool { return s.Compared || len(s.Troubles) > 0 })
 	if s.Compared || s.Troubles[0].Code != cke.CodeOtherTarget {
 		t.Errorf("%+v", s)
+	}
+}
+
+// A damaged identity of which the store had everything is still known once the store has had many others, as of a cluster that is frozen for long
+// while its nodes are replaced. Else what was compared would become one that cannot be.
+func TestKeeper_ADamagedIdentityThatIsKnownStaysKnown(t *testing.T) {
+	h, set, _ := twoIdentities(t)
+	newest := h.newestIdentity()
+	h.wanted.Beside, h.wanted.Idle = []string{sumOf(newest)}, "frozen"
+	h.memory.Set(newest, []byte("{}"))
+	h.run()
+	last := h.wanted.Beside
+	for _, ended := range []cke.JoinID{"e1", "e2", "e3", "e4", "e5", "e6", "e7", "e8", "e9", "e10"} {
+		id := identityOf([]cke.JoinID{ended}, "j1", "j2", "j3")
+		set(id)
+		h.wake(string(ended))
+		s := h.await("the comparison with "+string(ended), func(s *cke.BackupStatus) bool {
+			return damaged(s, "older") || slices.ContainsFunc(s.Beside, func(d string) bool { return d != sumOf(newest) && !slices.Contains(last, d) })
+		})
+		if damaged(s, "older") || !slices.Contains(s.Beside, sumOf(newest)) {
+			t.Fatalf("after %s: %+v", ended, s)
+		}
+		last = s.Beside
+	}
+}
+
+// What lies beside the backups is on record once the store was found to have all of it, whoever wrote it: not if it lacks something, and not if no
+// trusted key signed it.
+func TestKeeper_RecordsWhichIdentityItFoundThere(t *testing.T) {
+	for what, c := range map[string]struct {
+		signed   bool
+		has      []cke.JoinID
+		recorded bool
+	}{
+		"all of it": {true, []cke.JoinID{"j1", "j2", "j3", "j4"}, true},
+		"a part":    {true, []cke.JoinID{"j1", "j2"}, false},
+		"unsigned":  {false, []cke.JoinID{"j1", "j2", "j3", "j4"}, false},
+	} {
+		t.Run(what, func(t *testing.T) {
+			h, set, _ := twoIdentities(t)
+			newest := h.newestIdentity()
+			for _, name := range h.identities() {
+				if !c.signed && strings.Contains(name, "/signatures/") {
+					h.memory.Delete(context.Background(), name)
+				}
+			}
+			h.wanted.Idle = "frozen"
+			set(identityOf(nil, c.has...))
+			s := h.run().await("the comparison", func(s *cke.BackupStatus) bool { return s.Compared })
+			if c.recorded {
+				s = h.await("the record", func(s *cke.BackupStatus) bool { return slices.Contains(s.Beside, sumOf(newest)) })
+			}
+			if slices.Contains(s.Beside, sumOf(newest)) != c.recorded || len(s.Lacks) > 0 != (what == "a part") {
+				t.Errorf("%+v", s)
+			}
+		})
+	}
+}
+
+// Whenever what a store lacks becomes something else, who waits for changes learns it.
+func TestKeeper_ReportsEveryChangeOfWhatLacks(t *testing.T) {
+	h, set, _ := twoIdentities(t)
+	h.wanted.Idle = "frozen"
+	h.run()
+	type change struct {
+		has   []cke.JoinID
+		lacks string
+	}
+	all := []change{
+		{[]cke.JoinID{"j1", "j2"}, "j3"},
+		{[]cke.JoinID{"j1", "j3"}, "j2"},
+		{[]cke.JoinID{"j1"}, "j2 j3"},
+		{[]cke.JoinID{"j1", "j2", "j3"}, ""},
+	}
+	for _, c := range append(all, all...) { // that an identity is another one than ever is reported, too: the second time none is
+		set(identityOf(nil, c.has...))
+		h.wake(c.lacks)
+		for shown := false; !shown; {
+			select {
+			case <-h.keeper.Changed():
+			case <-time.After(wait):
+				t.Fatalf("%q lacks, and nothing is reported: %+v", c.lacks, h.keeper.Status())
+			}
+			s := h.keeper.Status()
+			var lacks []string
+			for _, l := range s.Lacks {
+				lacks = append(lacks, l.ID)
+			}
+			shown = s.Compared && strings.Join(lacks, " ") == c.lacks
+		}
 	}
 }
