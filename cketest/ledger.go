@@ -357,7 +357,8 @@ func deposedWritesNothing(t *testing.T, s Store) {
 	for what, err := range map[string]error{
 		"CreateIncarnation": s.CreateIncarnation(ctx, inc), "UpdateIncarnation": s.UpdateIncarnation(ctx, inc), "PutJoins": s.PutJoins(ctx, read, read.Joins[0]),
 		"PutFreeze": s.PutFreeze(ctx, cke.Freeze{ID: "f"}), "PutComparison": s.PutComparison(ctx, cke.Comparison{}), "PutAuthorities": s.PutAuthorities(ctx, cke.Authorities{}, cke.Authorities{}),
-		"PutDrain": s.PutDrain(ctx, cke.Drain{Node: "n1"}), "EndDrain": s.EndDrain(ctx, "n1"), "BeginRestore": s.BeginRestore(ctx, inc), "CancelRestore": s.CancelRestore(ctx, inc),
+		"PutDrain": s.PutDrain(ctx, cke.Drain{Node: "n1"}), "EndDrain": s.EndDrain(ctx, "n1"), "EditReboots": s.EditReboots(ctx, func(q cke.Reboots) (cke.Reboots, error) { return q, nil }),
+		"BeginRestore": s.BeginRestore(ctx, inc), "CancelRestore": s.CancelRestore(ctx, inc),
 		"SealDelete": s.SealDelete(ctx), "FinishDelete": s.FinishDelete(ctx),
 	} {
 		if what == "BeginRestore" || what == "CancelRestore" { // may be refused for what they are before
