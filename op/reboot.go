@@ -35,7 +35,8 @@ func (d DrainForReboot) Stages() []Stage {
 		stages = append(stages, d.Drain.Stages()...)
 	}
 	return append(stages, Stage{{Name: "record", Node: d.Reboot.Node, Run: func(ctx context.Context, e Env) error {
-		return moveReboot(ctx, e, d.Reboot, func(r *cke.Reboot) { r.To(cke.RebootLeased, e.Now()) })
+		now := e.Now()
+		return moveReboot(ctx, e, d.Reboot, func(r *cke.Reboot) { r.To(cke.RebootLeased, now) })
 	}}})
 }
 
@@ -93,8 +94,9 @@ func (r RunReboot) record(ctx context.Context, e Env) error {
 	if err := r.allowed(ctx, e); err != nil {
 		return err
 	}
+	now := e.Now()
 	return moveReboot(ctx, e, r.Reboot, func(q *cke.Reboot) {
-		q.To(cke.RebootRebooting, e.Now())
+		q.To(cke.RebootRebooting, now)
 		q.Attempt, q.StartedAt, q.Boot = q.Attempt+1, q.Since, before
 		q.CommandEndedAt, q.Error, q.Output = time.Time{}, "", ""
 	})
