@@ -47,6 +47,13 @@ func (m machine) Boot(ctx context.Context, image string) (boot cke.Boot, err err
 	return boot, err
 }
 
+// Boots is how often the machine booted.
+func (n *Node) Boots() int {
+	n.world.mu.Lock()
+	defer n.world.mu.Unlock()
+	return n.boots
+}
+
 func (n *Node) boot() cke.Boot { return cke.Boot{Kernel: n.name, Init: fmt.Sprint(n.boots)} }
 
 // commands are what a daemon runs beside its loop, by entry of the queue.
