@@ -53,6 +53,7 @@ func Machine(t *testing.T, play func(t *testing.T, scene func(*testing.T, Node))
 		{"a foreign container that is not there is stopped", foreignIsStopped},
 		{"incarnations that are over are marked", overIsMarked},
 		{"a member whose membership a mark names is not started", markedIsNotStarted},
+		{"the boot that runs is reported, and leaves nothing", bootIsTold},
 		{"the clock is reported to the second", clockIsTold},
 		{"data is restored once, and not under a member that was started", dataIsRestored},
 	} {
@@ -123,6 +124,20 @@ func imageIsThere(t *testing.T, n Node) {
 func other(s cke.MemberSpec) cke.MemberSpec {
 	s.Join.ID, s.Join.Incarnation = "another0join", "another-life"
 	return s
+}
+
+func bootIsTold(t *testing.T, n Node) {
+	ctx := bounded(t)
+	s, _ := n.Member()
+	first, err := n.Boot(ctx, s.Join.Etcd.Image)
+	must(t, "Boot", err)
+	again, err := n.Boot(ctx, s.Join.Etcd.Image)
+	if must(t, "Boot again", err); !first.Known() || first != again {
+		t.Errorf("Boot: got %+v, then %+v", first, again)
+	}
+	if _, err := n.Boot(ctx, n.NoImage); cke.CodeOf(err) != cke.CodeImage {
+		t.Errorf("Boot by an image that is not there: %v", err)
+	}
 }
 
 func optionsAreTried(t *testing.T, n Node) {
