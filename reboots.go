@@ -102,7 +102,7 @@ type Reboot struct {
 	Output string `json:"output,omitempty"`
 	// Canceled: an operator canceled it under way. It is watched to its end, and not attempted again.
 	Canceled bool `json:"canceled,omitempty"`
-	// Skipped: it failed, and an operator lets the others go on all the same.
+	// Skipped: it failed, and an operator lets the others continue all the same.
 	Skipped bool `json:"skipped,omitempty"`
 }
 

@@ -87,7 +87,7 @@ type Drain struct {
 	Reboot string `json:"reboot,omitempty"`
 }
 
-// Release is the command that ends the lease.
+// Release is the command to give the lease back.
 func (d Drain) Release() string {
 	if d.Reboot != "" {
 		return "ckecli reboot-queue cancel " + d.Node

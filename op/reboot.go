@@ -148,7 +148,7 @@ type NoteReboot struct {
 	To cke.RebootState
 	// Result is how it leaves the queue; empty: it stays.
 	Result cke.RebootResult
-	// Release: its lease ends, so that its member is started again.
+	// Release: it gives its lease back, so that its member is started again.
 	Release bool
 	// Why is what went wrong; empty: nothing did.
 	Why string

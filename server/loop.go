@@ -89,7 +89,7 @@ type Loop struct {
 	Progress *Progress
 	// Samples get each status that is made; nil: they are not kept.
 	Samples *Samples
-	// Reboots runs commands, and looks at machines that reboot; nil: no node is rebooted.
+	// Reboots runs commands, and observes machines that reboot; nil: no node is rebooted.
 	Reboots *Reboots
 	// Backups get what is declared and return their status; nil: none are taken.
 	Backups Backups

@@ -12,8 +12,8 @@ import (
 	"cke"
 )
 
-// Reboots runs what reboots of one cluster need beside the loop, during one term: commands, which may take minutes, and looks
-// at which boot of a machine runs.
+// Reboots runs what reboots of one cluster need beside the loop, during one term: commands, which may take minutes, and
+// observations of which boot of a machine runs.
 type Reboots struct {
 	machines cke.Machines
 	runner   CommandRunner

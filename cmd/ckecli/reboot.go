@@ -30,8 +30,8 @@ started is watched to its end, and not rebooted again.`,
 		newRebootEditCommand(a, "retry", "Queue nodes again whose reboot failed",
 			"Queue nodes again whose reboot failed, all or none. They get as many attempts as at first.",
 			"queued again", func(q cke.Reboots, nodes []string) (cke.Reboots, error) { return q.Retry(nodes, a.now()) }),
-		newRebootEditCommand(a, "skip", "Let others go on although the reboot of a node failed",
-			`Let nodes with members go on although the reboot of these nodes failed. They stay in the queue, and in the status as problems, until
+		newRebootEditCommand(a, "skip", "Let others continue although the reboot of a node failed",
+			`Let nodes with members continue although the reboot of these nodes failed. They stay in the queue, and in the status as problems, until
 they are retried or canceled.`,
 			"no longer waited for", cke.Reboots.Skip),
 		newRebootSwitchCommand(a, "enable", "Let reboots be started again", false),

@@ -81,7 +81,7 @@ func runRebootWait(ctx context.Context, a *app, s store, names []string) error {
 			return nil
 		}
 		if _, err := f.Until(ctx, func(cke.Status) bool { return false }); !errors.Is(err, errRebooted) {
-			return detached(ctx, err, "the reboot queue goes on", a.again(cluster, "reboot-queue wait"))
+			return detached(ctx, err, "the reboot queue continues", a.again(cluster, "reboot-queue wait"))
 		}
 	}
 	return a.showWaited(w)

@@ -57,7 +57,7 @@ func rebootProblems(in *Input) []cke.Problem {
 			continue
 		}
 		p := cke.Problem{Code: cke.CodeReboot, Node: r.Node, Message: "its reboot failed: " + r.Error, Since: r.Since,
-			Remedy: fmt.Sprintf("repair it, then ckecli reboot-queue retry %[1]s, or cancel %[1]s; skip %[1]s lets the others go on", r.Node)}
+			Remedy: fmt.Sprintf("repair it, then ckecli reboot-queue retry %[1]s, or cancel %[1]s; skip %[1]s lets the others continue", r.Node)}
 		if r.Skipped {
 			p.Remedy = fmt.Sprintf("repair it, then ckecli reboot-queue retry %[1]s, or cancel %[1]s", r.Node)
 		}
