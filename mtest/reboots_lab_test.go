@@ -86,14 +86,16 @@ func (m *loaded) neverReturns(spare string) {
 		}
 		m.do("reboot-queue", "add", spare)
 		m.do("reboot-queue", "wait", spare)
-		if r := m.entry(other); r == nil || r.State != cke.RebootQueued || !strings.Contains(r.Waits, dead.Name+" failed") {
-			m.Errorf("%+v", r)
+		waits := func(why string) {
+			m.Helper()
+			m.await("the other one to wait: "+why, seenLimit, func(cke.Status) bool {
+				r := m.entry(other)
+				return r != nil && r.State == cke.RebootQueued && strings.Contains(r.Waits, why)
+			})
 		}
+		waits(dead.Name + " failed")
 		m.do("reboot-queue", "skip", dead.Name)
-		m.await("the other one to wait for the member", seenLimit, func(cke.Status) bool {
-			r := m.entry(other)
-			return r != nil && r.State == cke.RebootQueued && strings.Contains(r.Waits, "healthy")
-		})
+		waits("healthy")
 	})
 	m.must(os.Remove(stays))
 	m.must(m.Lab.Start(m.ctx, dead.Name))

@@ -18,7 +18,8 @@ func newRebootWaitCommand(a *app) *cobra.Command {
 		Use: "wait [NODE]…", Args: cobra.ArbitraryArgs, ValidArgsFunction: a.completeReboots(),
 		Short: "Wait until nodes of the reboot queue were rebooted",
 		Long: `Wait until these nodes, or all that are in the reboot queue now, were rebooted. The exit code is 1 if the reboot of one failed or was
-canceled, or its node left the cluster file; a node that failed stays in the queue.`,
+canceled, or its node left the cluster file; a node that failed stays in the queue. Of a node that is not in the queue, the last reboot
+counts.`,
 		RunE: a.onStore(func(ctx context.Context, s store, args []string) error { return runRebootWait(ctx, a, s, args) }),
 	}
 }
@@ -40,14 +41,16 @@ func runRebootWait(ctx context.Context, a *app, s store, names []string) error {
 	}
 	var ids []string
 	for _, r := range q.Entries {
-		if len(names) == 0 || slices.Contains(names, r.Node) || slices.Contains(names, r.Address) {
+		if len(names) == 0 {
 			ids = append(ids, r.ID)
 		}
 	}
 	for _, name := range names {
-		if !slices.ContainsFunc(q.Entries, func(r cke.Reboot) bool { return r.Node == name || r.Address == name }) {
+		id := rebootOf(q, name)
+		if id == "" {
 			return &cke.Error{Code: cke.CodeCannot, What: fmt.Sprintf("%s is not in the reboot queue", name), Unchanged: true, Try: a.again(cluster, "reboot-queue list --history")}
 		}
+		ids = append(ids, id)
 	}
 	newest, err := follow.NewestRecord(ctx, s, cluster)
 	if err != nil {
@@ -85,6 +88,21 @@ func runRebootWait(ctx context.Context, a *app, s store, names []string) error {
 		}
 	}
 	return a.showWaited(w)
+}
+
+// rebootOf is the id of the reboot of a node that is in the queue, or that left it last; empty: there is none.
+func rebootOf(q cke.Reboots, node string) (id string) {
+	for _, e := range q.History {
+		if e.Node == node || e.Address == node {
+			id = e.ID
+		}
+	}
+	for _, r := range q.Entries {
+		if r.Node == node || r.Address == node {
+			id = r.ID
+		}
+	}
+	return id
 }
 
 func (a *app) showWaited(w waitedReboots) error {
