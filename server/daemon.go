@@ -167,7 +167,9 @@ func (d *Daemon) term(ctx context.Context, cluster string, log *slog.Logger) (er
 		reboots := NewReboots(ctx, nodes, seat.Commands, d.Now, log)
 		defer func() {
 			end()
-			reboots.Wait()
+			if !reboots.Wait(rebootsEnd) {
+				log.Warn("a node that reboots is still being observed: it does not answer")
+			}
 		}()
 		loop.Reboots, loop.Env.Commands = reboots, reboots
 	}

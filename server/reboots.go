@@ -48,6 +48,8 @@ const (
 	bootLookLater = 15 * time.Second
 	// bootLookLimit bounds one look.
 	bootLookLimit = 30 * time.Second
+	// rebootsEnd bounds the end of all this with a term: commands are killed, and a helper on a node is removed.
+	rebootsEnd = 3 * time.Second
 )
 
 var _ cke.Commands = (*Reboots)(nil)
@@ -61,8 +63,22 @@ func NewReboots(ctx context.Context, machines cke.Machines, runner CommandRunner
 // Changed receives after a command has ended, or a machine was seen to have rebooted; coalesced.
 func (r *Reboots) Changed() <-chan struct{} { return r.changed }
 
-// Wait returns once all has ended; the term is over then.
-func (r *Reboots) Wait() { r.wg.Wait() }
+// Wait returns once all has ended, after its context has. It reports whether that was within limit.
+func (r *Reboots) Wait(limit time.Duration) bool {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		r.wg.Wait()
+	}()
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	select {
+	case <-done:
+		return true
+	case <-timer.C:
+		return false
+	}
+}
 
 func (r *Reboots) news() {
 	select {

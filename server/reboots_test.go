@@ -99,7 +99,7 @@ func playReboots(t *testing.T, scene func(r *rack, b *server.Reboots, run func(i
 		b := server.NewReboots(ctx, r, r, time.Now, slog.New(slog.DiscardHandler))
 		defer func() {
 			cancel()
-			b.Wait()
+			b.Wait(time.Minute)
 		}()
 		c, q := rebootedCluster()
 		scene(r, b, func(i int) error {
@@ -157,7 +157,7 @@ func TestReboots_ACommandEndsWithTheTerm(t *testing.T) {
 		}
 		synctest.Wait()
 		cancel()
-		b.Wait()
+		b.Wait(time.Minute)
 		if s := b.Seen().Of(q.Entries[0]); s.Ended != nil {
 			t.Errorf("%+v", s)
 		}
