@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"cke"
-	"cke/internal/command"
+	"cke/internal/bounded"
 	"cke/server"
 )
 
@@ -24,5 +24,5 @@ func (c commands) Run(ctx context.Context, run cke.CommandRun, args ...string) (
 	if !known {
 		return "", &cke.Error{Code: cke.CodeConfig, What: "the configuration has no command " + run.Name, Err: cke.ErrNotFound}
 	}
-	return command.Run{Program: words[0], Args: slices.Concat(words[1:], args), Env: run.Environment(), Limit: run.Limit, Output: cke.MaxCommandOutput}.Do(ctx)
+	return bounded.Run{Program: words[0], Args: slices.Concat(words[1:], args), Env: run.Environment(), Limit: run.Limit, Output: cke.MaxCommandOutput}.Do(ctx)
 }

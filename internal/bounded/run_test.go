@@ -1,4 +1,4 @@
-package command_test
+package bounded_test
 
 import (
 	"context"
@@ -11,17 +11,17 @@ import (
 	"testing"
 	"time"
 
-	"cke/internal/command"
+	"cke/internal/bounded"
 )
 
 // script writes a program that a shell reads.
-func script(t *testing.T, text string) command.Run {
+func script(t *testing.T, text string) bounded.Run {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "program")
 	if err := os.WriteFile(path, []byte("#!/bin/sh\n"+text+"\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	return command.Run{Program: path, Limit: time.Minute, Output: 64 << 10}
+	return bounded.Run{Program: path, Limit: time.Minute, Output: 64 << 10}
 }
 
 func TestRun_GivesArgumentsAndEnvironment(t *testing.T) {
@@ -44,7 +44,7 @@ func TestRun_ReportsHowItFailed(t *testing.T) {
 			t.Errorf("%s: %v", row.text, err)
 		}
 	}
-	if _, err := (command.Run{Program: "/nowhere/bmc", Limit: time.Minute}).Do(t.Context()); err == nil || !strings.Contains(err.Error(), "no such file") {
+	if _, err := (bounded.Run{Program: "/nowhere/bmc", Limit: time.Minute}).Do(t.Context()); err == nil || !strings.Contains(err.Error(), "no such file") {
 		t.Error(err)
 	}
 }

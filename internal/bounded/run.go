@@ -1,5 +1,5 @@
-// Package command runs a program for a bounded time.
-package command
+// Package bounded runs a program for a bounded time.
+package bounded
 
 import (
 	"context"
