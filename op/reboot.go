@@ -75,7 +75,7 @@ func (r RunReboot) Stages() []Stage {
 	if r.Again {
 		return []Stage{command}
 	}
-	return []Stage{{{Name: "record", Node: n, Limit: ImageLimit, Run: r.record}}, command}
+	return []Stage{{{Name: "record", Node: n, Limit: imageLimit, Run: r.record}}, command}
 }
 
 // record reads which boot of the node runs, and puts that and the attempt on record before the command is started.
