@@ -44,7 +44,7 @@ func rebootsUnderWay(in *Input) verdict {
 }
 
 // upkeepBy acts on what keeps nothing from being as declared.
-func upkeepBy(o op.Operation, reason string) verdict { return act(o, reason).upkeep() }
+func upkeepBy(o op.Operation, reason string) verdict { return act(o, reason).upkeep().unnoticed() }
 
 // rebootNode is the node of an entry, as it is declared now.
 func (in *Input) rebootNode(r cke.Reboot) (cke.Node, bool) {

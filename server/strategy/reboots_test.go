@@ -308,6 +308,20 @@ func TestReboots_AreNoChangeOfTheCluster(t *testing.T) {
 	}
 }
 
+// What is put on record about a reboot hides nothing that is wrong.
+func TestReboots_HideNoTrouble(t *testing.T) {
+	s := rebootable(3, 4).in(4, cke.RebootRebooting, time.Minute).commandEnded(4, time.Second, "").showing(4, "2")
+	if st := s.report(); done(strategy.Decide(s.Input)) != "note n4 returning, released" || st.Health != cke.HealthReady {
+		t.Errorf("%s %s", st.Health, st.Reason)
+	}
+	if st := s.denied().report(); done(strategy.Decide(s.Input)) != "note n4 returning, released" || st.Health == cke.HealthReady {
+		t.Errorf("%s %s", st.Health, st.Reason)
+	}
+	if st := s.held().report(); st.Health == cke.HealthReady {
+		t.Errorf("paused: %s %s", st.Health, st.Reason)
+	}
+}
+
 // The status has each entry with what it waits for, and a failed one as a problem with its remedy.
 func TestReboots_InTheStatus(t *testing.T) {
 	if st := rebootable(3, 3).report(); st.Reboots != nil {

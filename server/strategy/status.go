@@ -65,13 +65,14 @@ func Report(in Input, d Decision, prev cke.Status) cke.Status {
 func converged(was *Input, d Decision) bool {
 	in := *was
 	var omit omission
-	if _, renews := d.Operation.(op.RenewCertificates); renews { // it disturbs nothing
-		omit.unnoticed = true
-		d = decide(in, omit)
-	}
 	if _, backup := d.Operation.(op.Backup); (backup || d.Operation == nil) && in.held() {
 		in.Requests.Hold = nil
 		omit.backups = true
+		d = decide(in, omit)
+	}
+	switch d.Operation.(type) {
+	case op.RenewCertificates, op.DrainForReboot, op.RunReboot, op.NoteReboot: // they are no sign of how all else is
+		omit.unnoticed = true
 		d = decide(in, omit)
 	}
 	return d.Converged
