@@ -36,8 +36,7 @@ type section struct {
 func sections() []section {
 	return []section{
 		{"The daemon", daemonMetrics()}, {"Clusters", clusterMetrics()}, {"Members", memberMetrics()}, {"Nodes", nodeMetrics()},
-		{"Operations and tasks", operationMetrics()}, {"Backups", backupMetrics()}, {"Inventory", inventoryMetrics()},
-		{"Operations and tasks", operationMetrics()}, {"Reboots", rebootMetrics()}, {"Backups", backupMetrics()},
+		{"Operations and tasks", operationMetrics()}, {"Reboots", rebootMetrics()}, {"Backups", backupMetrics()}, {"Inventory", inventoryMetrics()},
 	}
 }
 
