@@ -42,6 +42,8 @@ type Cluster struct {
 	Policies Policies `yaml:"policies,omitempty" json:"policies,omitzero"`
 	// Backup is off if zero.
 	Backup Backup `yaml:"backup,omitempty" json:"backup,omitzero"`
+	// Reboot says how nodes of the reboot queue are rebooted.
+	Reboot RebootOptions `yaml:"reboot,omitempty" json:"reboot,omitzero"`
 }
 
 // Node is a declared machine.
@@ -125,6 +127,7 @@ func (c Cluster) WithDefaults() Cluster {
 	e.ClientPort = cmp.Or(e.ClientPort, DefaultClientPort)
 	e.PeerPort = cmp.Or(e.PeerPort, DefaultPeerPort)
 	c.Policies = c.Policies.withDefaults()
+	c.Reboot = c.Reboot.WithDefaults()
 	return c
 }
 

@@ -47,6 +47,7 @@ const (
 	CodeNotStored    Code = "CKE227"
 	CodeAboveQuota   Code = "CKE228"
 	CodeOptions      Code = "CKE230"
+	CodeReboot       Code = "CKE231"
 
 	CodeBlankNodes Code = "CKE301"
 	CodeSplitBrain Code = "CKE302"

@@ -30,6 +30,9 @@ type Config struct {
 	HTTP          HTTPConfig   `yaml:"http,omitempty"`
 	Images        ImagesConfig `yaml:"images,omitempty"`
 	Backup        BackupConfig `yaml:"backup,omitempty"`
+	// Commands are the programs that cluster files may name, with their arguments. Who may write the store must not run
+	// programs of their choice on management hosts.
+	Commands map[string][]string `yaml:"commands,omitempty"`
 	// SessionTTL is how long a silent leader daemon keeps its term.
 	SessionTTL Duration `yaml:"session_ttl,omitempty"`
 	// ProbeInterval is how often every node and member is probed, apart from events.

@@ -32,7 +32,7 @@ var layers = map[string]string{
 	"cke/bench":                    "cke cke/backup cke/mtest/lab cke/mtest/rig cke/op cke/sabakan cke/sabakan/sabakantest cke/server cke/sim cke/ui " + age + "go.etcd.io/etcd/api/v3 go.etcd.io/etcd/client/v3 golang.org/x/sync",
 	"cke/cketest":                  "cke", // held by tests to what stands in ports.go
 	"cke/clusterfile":              "cke cke/quorum " + age + "github.com/distribution/reference golang.org/x/crypto gopkg.in/yaml.v3",
-	"cke/cmd/cke": "cke cke/backup cke/clusterfile cke/etcdnode cke/internal/contain cke/pki cke/preflight cke/sabakan cke/server cke/storage cke/storage/embedded cke/ui " + age + command +
+	"cke/cmd/cke": "cke cke/backup cke/clusterfile cke/etcdnode cke/internal/bounded cke/internal/contain cke/pki cke/preflight cke/sabakan cke/server cke/storage cke/storage/embedded cke/ui " + age + command +
 		"github.com/coreos/go-systemd/v22 github.com/cybozu-go/log github.com/cybozu-go/well github.com/prometheus/client_golang golang.org/x/sync",
 	"cke/cmd/cke-lab":   "cke/mtest/gameday cke/mtest/lab cke/mtest/rig github.com/docker/go-units github.com/spf13/cobra golang.org/x/sync golang.org/x/term gopkg.in/yaml.v3",
 	"cke/cmd/cke-probe": "cke/preflight/probe",
@@ -49,6 +49,7 @@ var layers = map[string]string{
 	"cke/internal/golden":        "github.com/google/go-cmp",
 	"cke/internal/gotest":        "",
 	"cke/internal/cache":         "",
+	"cke/internal/bounded":       "",
 	"cke/internal/need":          "cke/internal/cache",
 	"cke/internal/sbom":          "",
 	"cke/internal/source":        "",

@@ -101,6 +101,9 @@ type Machine interface {
 	DataSize(ctx context.Context, j Join) (int64, error)
 	// Clock returns the node's own time, to the second.
 	Clock(ctx context.Context) (time.Time, error)
+	// Boot returns the evidence of which boot of the node runs, read by a helper in this image, which must be on the node.
+	// CodeImage: it is not.
+	Boot(ctx context.Context, image string) (Boot, error)
 	// Container observes the membership's container now. ErrNotFound: there is none.
 	Container(ctx context.Context, j Join) (Container, error)
 	// Foreign observes a foreign container, by its id in the engine. ErrNotFound: there is none.
@@ -161,6 +164,13 @@ type Etcd interface {
 	// ProveWrite takes one entry through raft via this endpoint, which changes nothing. After it the endpoint's RaftIndex
 	// includes the entry.
 	ProveWrite(ctx context.Context, url string) error
+}
+
+// Commands runs programs of the daemon's configuration beside the loop, in the term's name.
+type Commands interface {
+	// StartCommand starts a command, unless it was started in this term for the same attempt, and does not wait for its end.
+	// ErrNotFound: the configuration has none of that name.
+	StartCommand(ctx context.Context, run CommandRun) error
 }
 
 // Authority issues the certificates of one cluster. Authorities records which generation of each CA signs, and which
@@ -325,6 +335,9 @@ type Ledger interface {
 	PutDrain(ctx context.Context, d Drain) error
 	// EndDrain removes the node's lease. A missing one is no error.
 	EndDrain(ctx context.Context, node string) error
+	// EditReboots stores what edit makes of the reboot queue as it is; edit is called again if the queue was written in
+	// between. An error of edit is returned, and nothing is stored.
+	EditReboots(ctx context.Context, edit func(Reboots) (Reboots, error)) error
 	// Deleting reports whether the cluster must be deleted.
 	Deleting(ctx context.Context) (bool, error)
 	// Asked returns the current requests to the leader daemon.

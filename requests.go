@@ -19,6 +19,8 @@ type Requests struct {
 	Hibernation *Hibernation `json:"hibernation,omitempty"`
 	// Drains are maintenance leases, by node name. They may have expired.
 	Drains []Drain `json:"drains,omitempty"`
+	// Reboots is the reboot queue.
+	Reboots Reboots `json:"reboots,omitzero"`
 	// Tasks are the open tasks, oldest first.
 	Tasks []Task `json:"tasks,omitempty"`
 	// Unread are the ids of open tasks that cannot be decoded.
@@ -81,6 +83,16 @@ type Drain struct {
 	Since   time.Time `json:"since"`
 	// Until is when the lease expires; never zero.
 	Until time.Time `json:"until"`
+	// Reboot is the id of the entry of the reboot queue that it is for; empty: an operator has it.
+	Reboot string `json:"reboot,omitempty"`
+}
+
+// Release is the command to give the lease back.
+func (d Drain) Release() string {
+	if d.Reboot != "" {
+		return "ckecli reboot-queue cancel " + d.Node
+	}
+	return "ckecli node undrain " + d.Node
 }
 
 // Active reports whether the lease is active now.
@@ -98,7 +110,7 @@ func (r Requests) Drained(node string, now time.Time) *Drain {
 
 // OtherDrain returns the refusal of a lease for a node while another node has one.
 func OtherDrain(node string, other Drain) *Error {
-	return &Error{Code: CodeDrain, What: node + " cannot be drained: " + other.Text(), Unchanged: true, Try: "ckecli node undrain " + other.Node, Err: ErrConflict}
+	return &Error{Code: CodeDrain, What: node + " cannot be drained: " + other.Text(), Unchanged: true, Try: other.Release(), Err: ErrConflict}
 }
 
 // Text describes the lease in a line: which node, by whom, why and until when.

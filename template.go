@@ -22,6 +22,7 @@ type Template struct {
 	Options   Options          `yaml:"options,omitempty" json:"options,omitzero"`
 	Policies  Policies         `yaml:"policies,omitempty" json:"policies,omitzero"`
 	Backup    Backup           `yaml:"backup,omitempty" json:"backup,omitzero"`
+	Reboot    RebootOptions    `yaml:"reboot,omitempty" json:"reboot,omitzero"`
 	Inventory InventoryOptions `yaml:"inventory" json:"inventory"`
 }
 
@@ -127,7 +128,7 @@ func (t Template) Pattern(controlPlane bool) Node {
 
 // Cluster returns what the template declares, with these nodes.
 func (t Template) Cluster(nodes []Node) Cluster {
-	return Cluster{Name: t.Name, Nodes: nodes, Options: t.Options, Policies: t.Policies, Backup: t.Backup}
+	return Cluster{Name: t.Name, Nodes: nodes, Options: t.Options, Policies: t.Policies, Backup: t.Backup, Reboot: t.Reboot}
 }
 
 // ValidHostname reports whether a node may have this name, which is also its member's name in etcd.

@@ -40,6 +40,7 @@ func Ledger(t *testing.T, play func(t *testing.T, scene func(*testing.T, Store))
 		{"a comparison takes the place of the one before", comparisonIsReplaced},
 		{"authorities are written as they were read", authoritiesAsRead},
 		{"one node has a lease at a time", oneLease},
+		{"the reboot queue is edited as it is", rebootsAsTheyAre},
 		{"a restore is requested, and replaces one incarnation", restoreIsAsked},
 		{"a restore is canceled before a member was started", restoreIsCalledOff},
 		{"a cluster is archived when it is to be deleted", deletedWhenAsked},
@@ -249,6 +250,32 @@ func oneLease(t *testing.T, s Store) {
 	is(t, "PutDrain after the end of the other one", s.PutDrain(ctx, lease(a, now)), nil)
 }
 
+func rebootsAsTheyAre(t *testing.T, s Store) {
+	ctx := bounded(t)
+	formed(t, s)
+	queue := func() cke.Reboots {
+		asked, err := s.Asked(ctx)
+		must(t, "Asked", err)
+		return asked.Reboots
+	}
+	add := func(q cke.Reboots) (cke.Reboots, error) { return q.Add(s.Cluster.Nodes[:1], "why", "me", time.Now()) }
+	is(t, "EditReboots", s.EditReboots(ctx, add), nil)
+	is(t, "EditReboots that is refused", s.EditReboots(ctx, add), cke.ErrConflict)
+	q := queue()
+	if len(q.Entries) != 1 || q.Entries[0].Address != s.Cluster.Nodes[0].Address || q.Entries[0].State != cke.RebootQueued {
+		t.Fatalf("the queue is %+v", q)
+	}
+	seen := q.Entries[0]
+	move := func(q cke.Reboots) (cke.Reboots, error) {
+		return q.Moved(seen, func(r *cke.Reboot) { r.To(cke.RebootLeased, time.Now()) })
+	}
+	is(t, "EditReboots of an entry", s.EditReboots(ctx, move), nil)
+	is(t, "EditReboots of an entry as it was seen before", s.EditReboots(ctx, move), cke.ErrConflict)
+	if q := queue(); q.Entries[0].State != cke.RebootLeased {
+		t.Errorf("the queue is %+v", q)
+	}
+}
+
 // ordered is the incarnation that a restore starts, which an operator asked for unless silent.
 func ordered(t *testing.T, s Store, id string, silent bool) cke.Incarnation {
 	t.Helper()
@@ -357,7 +384,8 @@ func deposedWritesNothing(t *testing.T, s Store) {
 	for what, err := range map[string]error{
 		"CreateIncarnation": s.CreateIncarnation(ctx, inc), "UpdateIncarnation": s.UpdateIncarnation(ctx, inc), "PutJoins": s.PutJoins(ctx, read, read.Joins[0]),
 		"PutFreeze": s.PutFreeze(ctx, cke.Freeze{ID: "f"}), "PutComparison": s.PutComparison(ctx, cke.Comparison{}), "PutAuthorities": s.PutAuthorities(ctx, cke.Authorities{}, cke.Authorities{}),
-		"PutDrain": s.PutDrain(ctx, cke.Drain{Node: "n1"}), "EndDrain": s.EndDrain(ctx, "n1"), "BeginRestore": s.BeginRestore(ctx, inc), "CancelRestore": s.CancelRestore(ctx, inc),
+		"PutDrain": s.PutDrain(ctx, cke.Drain{Node: "n1"}), "EndDrain": s.EndDrain(ctx, "n1"), "EditReboots": s.EditReboots(ctx, func(q cke.Reboots) (cke.Reboots, error) { return q, nil }),
+		"BeginRestore": s.BeginRestore(ctx, inc), "CancelRestore": s.CancelRestore(ctx, inc),
 		"SealDelete": s.SealDelete(ctx), "FinishDelete": s.FinishDelete(ctx),
 	} {
 		if what == "BeginRestore" || what == "CancelRestore" { // may be refused for what they are before

@@ -53,6 +53,7 @@ func Machine(t *testing.T, play func(t *testing.T, scene func(*testing.T, Node))
 		{"a foreign container that is not there is stopped", foreignIsStopped},
 		{"incarnations that are over are marked", overIsMarked},
 		{"a member whose membership a mark names is not started", markedIsNotStarted},
+		{"the boot that runs is reported, and leaves nothing", bootIsTold},
 		{"the clock is reported to the second", clockIsTold},
 		{"data is restored once, and not under a member that was started", dataIsRestored},
 	} {
@@ -412,13 +413,6 @@ func foreignIsStopped(t *testing.T, n Node) {
 	must(t, "Container", err)
 	is(t, "StopForeign of a membership's container", n.StopForeign(ctx, c.ID, []string{s.Join.PeerURL()}, time.Second), cke.ErrConflict)
 	clear(t, n, s.Join)
-}
-
-func clockIsTold(t *testing.T, n Node) {
-	now, err := n.Clock(bounded(t))
-	if err != nil || time.Since(now).Abs() > time.Minute {
-		t.Errorf("%v, %v", now, err)
-	}
 }
 
 func dataIsRestored(t *testing.T, n Node) {

@@ -59,6 +59,7 @@ func checkTemplate(f *findings, t cke.Template) {
 	checkEtcd(f, "options.etcd", c)
 	checkPolicies(f, "policies", t.Policies)
 	checkBackup(f, "backup", t.Backup)
+	checkReboot(f, "reboot", t.Reboot)
 	checkRemoval(f, c)
 	checkInventory(f, "inventory", t)
 }

@@ -71,7 +71,7 @@ func TestParseTemplate_TellsTheOneThingThatIsWrong(t *testing.T) {
 		line             int
 	}{
 		{"", "", "is empty", 0},
-		{template + "reboot: {command: x}\n", "reboot", "runs only etcd", 6},
+		{template + "reboot: {check: x}\n", "reboot.command", "is missing", 6},
 		{template + "constraints: {}\n", "constraints", "no constraints", 6},
 		{template + "sabakan: {}\n", "sabakan", "source: sabakan", 6},
 		{template + "inventry: {}\n", "inventry", "did you mean inventory?", 6},

@@ -45,7 +45,7 @@ func keyOfCKE(t reflect.Type, key string) (what, remedy string, ok bool) {
 	case reflect.TypeFor[cke.Cluster]():
 		switch key {
 		case "service_subnet", "pod_subnet", "dns_servers", "dns_service", "taint_control_plane", "control_plane_tolerations",
-			"reboot", "repair", "retire", "trusted_rest_mappings":
+			"repair", "retire", "trusted_rest_mappings":
 			return etcdOnly, "Remove it with all keys below it.", true
 		case "etcd_backup":
 			return "is how Kubernetes backs up etcd; cke does this itself", "Remove it and write a backup section.", true
@@ -64,6 +64,18 @@ func keyOfCKE(t reflect.Type, key string) (what, remedy string, ok bool) {
 			return "is a proxy for Kubernetes, and cke runs only etcd", "Remove it with all keys below it.", true
 		case "kube-api", "kube-controller-manager", "kube-scheduler", "kube-proxy", "kubelet":
 			return etcdOnly, "Remove it with all keys below it.", true
+		}
+	case reflect.TypeFor[cke.RebootOptions]():
+		switch key {
+		case "reboot_command", "boot_check_command":
+			name := map[string]string{"reboot_command": "command", "boot_check_command": "check"}[key]
+			return "is a command in CKE; here it is named", fmt.Sprintf("Put it into commands of the daemon's configuration, and write its name as %s.", name), true
+		case "command_timeout_seconds":
+			return "is a number of seconds in CKE", "Write command_timeout: 5m.", true
+		case "max_concurrent_reboots":
+			return "has another name here", "Write max_concurrent.", true
+		case "eviction_timeout_seconds", "evict_retries", "evict_interval", "protected_namespaces":
+			return "is about pods of Kubernetes, and cke runs only etcd", "Remove it.", true
 		}
 	case reflect.TypeFor[cke.Bind]():
 		if key == "propagation" || key == "selinux_label" {

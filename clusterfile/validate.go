@@ -30,6 +30,7 @@ func checkCluster(f *findings, c cke.Cluster) {
 	checkEtcd(f, "options.etcd", c)
 	checkPolicies(f, "policies", c.Policies)
 	checkBackup(f, "backup", c.Backup)
+	checkReboot(f, "reboot", c.Reboot)
 	checkRemoval(f, c)
 }
 

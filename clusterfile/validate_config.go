@@ -76,6 +76,7 @@ func checkConfig(f *findings, c cke.Config) {
 	checkFile(f, "images.archive_dir", c.Images.ArchiveDir)
 	checkRegistries(f, "images.registries", c.Images.Registries)
 	checkFile(f, "backup.scratch_dir", c.Backup.ScratchDir)
+	checkCommands(f, "commands", c.Commands)
 	if d := time.Duration(c.SessionTTL); f.given("session_ttl") || d != 0 {
 		if d < 2*time.Second || d > time.Hour || d%time.Second != 0 {
 			f.fault("session_ttl", fmt.Sprintf("invalid time to wait for a silent leader: %s", c.SessionTTL), "Write whole seconds, from 2s to 1h; 10s is usual.")

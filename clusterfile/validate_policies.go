@@ -36,15 +36,20 @@ func checkWindow(f *findings, p string, s cke.Policies) {
 		}
 		return
 	}
+	checkOpening(f, at, w, "nothing would ever be changed")
+}
+
+// checkOpening checks that a window is whole; never is what it would mean otherwise.
+func checkOpening(f *findings, at string, w cke.Window, never string) {
 	if w.Schedule == "" && w.Duration == 0 {
-		f.fault(at, "is missing: nothing would ever be changed", "Say when changes are allowed, as window: {schedule: \"0 2 * * 6\", duration: 2h}.")
+		f.fault(at, "is missing: "+never, "Say when changes are allowed, as window: {schedule: \"0 2 * * 6\", duration: 2h}.")
 	}
 	if w.Schedule == "" {
-		f.fault(at+".schedule", "is missing: nothing would ever be changed", "Say when the window opens, as schedule: \"0 2 * * 6\".")
+		f.fault(at+".schedule", "is missing: "+never, "Say when the window opens, as schedule: \"0 2 * * 6\".")
 	}
 	switch {
 	case w.Duration == 0:
-		f.fault(at+".duration", "is missing or zero: nothing would ever be changed", "Say how long the window stays open, as duration: 2h.")
+		f.fault(at+".duration", "is missing or zero: "+never, "Say how long the window stays open, as duration: 2h.")
 	case w.Duration < cke.Duration(time.Minute):
 		f.fault(at+".duration", fmt.Sprintf("%s is too short for one change", w.Duration), "Write at least 1m.")
 	}

@@ -64,10 +64,14 @@ func (d *docker) createVisit(ctx context.Context, name string, v Visit) error {
 	if v.Dir != "" {
 		m = mount.Mount{Type: mount.TypeBind, Source: v.Dir, Target: VisitDir}
 	}
+	var processes container.PidMode
+	if v.Processes {
+		processes = "host"
+	}
 	_, err := d.api.ContainerCreate(ctx,
 		&container.Config{Image: v.Image, User: "0", Entrypoint: []string{visitProgram}, Cmd: v.Args, Labels: map[string]string{LabelHelper: "true"}},
 		&container.HostConfig{
-			NetworkMode: container.NetworkMode("host"), AutoRemove: true, Mounts: []mount.Mount{m},
+			NetworkMode: container.NetworkMode("host"), PidMode: processes, AutoRemove: true, Mounts: []mount.Mount{m},
 			CapDrop: []string{"ALL"}, CapAdd: []string{"DAC_OVERRIDE", "NET_BIND_SERVICE"}, SecurityOpt: []string{"no-new-privileges"},
 			LogConfig: container.LogConfig{Type: "json-file", Config: map[string]string{"max-size": logSize}},
 		}, nil, nil, name)

@@ -169,6 +169,14 @@ func engineActs(node cke.Node) []engineAct {
 			}},
 		{method: "SaveData", reads: true, answers: []string{inspectMember, inspected("exited", "no")},
 			call: func(ctx context.Context, _ *Fleet, m cke.Machine) error { return m.SaveData(ctx, j, io.Discard) }},
+		{method: "Boot", answers: []string{"GET /images/etcd:v3/json", "{}", "POST /containers/create", `{"Id":"v1"}`},
+			call: func(ctx context.Context, _ *Fleet, m cke.Machine) error { // as a visit
+				_, err := m.Boot(ctx, "etcd:v3")
+				if errors.Is(err, cke.ErrNotFound) && !errors.Is(err, cke.ErrDeposed) {
+					return nil
+				}
+				return err
+			}},
 		{method: "Visit", answers: []string{"GET /images/etcd:v3/json", "{}", "POST /containers/create", `{"Id":"v1"}`},
 			call: func(ctx context.Context, f *Fleet, _ cke.Machine) error { // the fake engine takes no files of it: it is removed again
 				_, err := f.Visit(ctx, node, Visit{Image: "etcd:v3", Program: []byte("x")}, func(context.Context) error { return nil })
@@ -192,7 +200,9 @@ func TestFence_NoRequestChangesAnythingOnANodeOnceTheTermIsOver(t *testing.T) {
 	t.Parallel()
 	node := newFakeNode(t, "127.0.30.1", "ed25519", "ed25519")
 	var d deposal
-	fleet := fleetOf(t, newMemoryHostKeys(), func(c *Config) { c.Guard = d.guard }, node)
+	fleet := fleetOf(t, newMemoryHostKeys(), func(c *Config) {
+		c.Guard, c.Program = d.guard, func() ([]byte, error) { return []byte("x"), nil }
+	}, node)
 	m := fleet.Machine(node.node)
 	if _, err := m.Clock(t.Context()); err != nil {
 		t.Fatal(err)

@@ -37,6 +37,8 @@ type Config struct {
 	// Beside: another process changes the nodes meanwhile, so files in containers are not read: with an engine before
 	// 23.0 that could cost a member its data; see reach. The content of containers is unknown then.
 	Beside bool
+	// Program returns the probe, which runs on nodes for a moment; nil: it is read beside this program.
+	Program func() ([]byte, error)
 	// Connected, if set, is called after each attempt to connect to a node; nil: it succeeded.
 	Connected func(error)
 	// Probe is how often each node and member is probed without other reasons; default probeEvery.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -121,6 +122,21 @@ func newRig(t testing.TB, n int, change func(*etcdnode.Config)) *rig {
 	return rigOn(t, l, n, change)
 }
 
+// builtProbe is the probe of this tree.
+var builtProbe = sync.OnceValues(func() ([]byte, error) {
+	dir, err := os.MkdirTemp("", "cke-probe")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	cmd := exec.Command("go", "build", "-o", dir, "cke/cmd/cke-probe")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("build the probe: %w: %s", err, out)
+	}
+	return os.ReadFile(filepath.Join(dir, etcdnode.ProbeProgram))
+})
+
 func rigOn(t testing.TB, l *lab.Lab, n int, change func(*etcdnode.Config)) *rig {
 	t.Helper()
 	r := &rig{lab: l, ca: etcdnode.NewTestCA(t), keys: &hostKeys{pinned: map[string]string{}, offered: map[string]string{}}}
@@ -129,6 +145,7 @@ func rigOn(t testing.TB, l *lab.Lab, n int, change func(*etcdnode.Config)) *rig 
 		HostKeys:  r.keys,
 		ClientTLS: func(context.Context) (*tls.Config, error) { return r.client(), nil },
 		Archives:  &etcdnode.Archives{Dir: archiveDir(t)},
+		Program:   builtProbe,
 	}
 	if flag.Lookup("test.v").Value.String() == "true" { // -v; testing.Verbose also holds under -json, as make runs tests
 		c.Log = slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug}))

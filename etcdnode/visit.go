@@ -23,6 +23,8 @@ type Visit struct {
 	Image   string
 	Program []byte // an executable that needs no library
 	Args    []string
+	// Processes: it sees the processes of the node.
+	Processes bool
 	// Dir is a directory of the node that the program finds at VisitDir; empty: a temporary one of the engine.
 	Dir string
 }

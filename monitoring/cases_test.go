@@ -52,6 +52,16 @@ var cases = []scenario{
 	{"CkeNoTolerance", "a cluster of one", 15, nil, 0, map[string]string{`cke_tolerance{cluster="prod"}`: "0x20", `cke_members_declared{cluster="prod"}`: "1x20"}},
 	{"CkeNoTolerance", "all serve", 15, nil, 0, map[string]string{`cke_tolerance{cluster="prod"}`: "1x20", `cke_members_declared{cluster="prod"}`: "3x20"}},
 
+	{"CkeRebootQueueStuck", "a node did not return", 8, of(), 1, map[string]string{
+		`cke_reboot_queue_entries{cluster="prod",state="failed"}`: "1x10", `cke_reboot_queue_entries{cluster="prod",state="queued"}`: "2x10"}},
+	{"CkeRebootQueueStuck", "a node waits for longer than a week", 8, of(), 700000, map[string]string{
+		`cke_reboot_queue_oldest_seconds{cluster="prod"}`: "700000x10", `cke_reboot_queue_enabled{cluster="prod"}`: "1x10"}},
+	{"CkeRebootQueueStuck", "a node waits for longer than a week in a queue that is disabled", 8, nil, 0, map[string]string{
+		`cke_reboot_queue_oldest_seconds{cluster="prod"}`: "700000x10", `cke_reboot_queue_enabled{cluster="prod"}`: "0x10"}},
+	{"CkeRebootQueueStuck", "nodes reboot, and one that failed was skipped", 8, nil, 0, map[string]string{
+		`cke_reboot_queue_entries{cluster="prod",state="failed"}`: "0x10", `cke_reboot_queue_entries{cluster="prod",state="skipped"}`: "1x10",
+		`cke_reboot_queue_entries{cluster="prod",state="rebooting"}`: "1x10"}},
+
 	{"CkeNodeUnreachable", "a node is silent", 8, of("node", "cp2"), 0, map[string]string{
 		`cke_node_reachable{cluster="prod",node="cp2"}`: "0x10", `cke_node_drained{cluster="prod",node="cp2"}`: "0x10",
 		`cke_node_reachable{cluster="prod",node="cp1"}`: "1x10", `cke_node_drained{cluster="prod",node="cp1"}`: "0x10"}},

@@ -17,6 +17,8 @@ type DrainNode struct {
 	// Reason and By are of the lease, For is how long it is active from when it is recorded.
 	Reason, By string
 	For        time.Duration
+	// Reboot is the entry of the reboot queue that the lease is for; empty: an operator has it.
+	Reboot string
 	// Accepted: the operator accepted that a cluster of one or two voters does not serve meanwhile.
 	Accepted bool
 }
@@ -67,7 +69,7 @@ func (d DrainNode) stopped(ctx context.Context, e Env) bool {
 
 func (d DrainNode) lease(ctx context.Context, e Env) error {
 	now := e.Now().UTC()
-	return e.Ledger.PutDrain(ctx, cke.Drain{Node: d.Node.Name(), Address: d.Node.Address, Reason: d.Reason, By: d.By, Since: now, Until: now.Add(d.For)})
+	return e.Ledger.PutDrain(ctx, cke.Drain{Node: d.Node.Name(), Address: d.Node.Address, Reason: d.Reason, By: d.By, Since: now, Until: now.Add(d.For), Reboot: d.Reboot})
 }
 
 // stop asks for the arithmetic once more, and ends the lease unless the member is stopped.

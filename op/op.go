@@ -70,6 +70,8 @@ type Env struct {
 	Backups cke.Backups
 	// Snapshots are the sources of restores; nil: nothing can be restored.
 	Snapshots cke.Snapshots
+	// Commands runs programs of the daemon's configuration; nil: none can be run.
+	Commands cke.Commands
 	// Leader is the daemon in whose name the steps run.
 	Leader cke.Leader
 	Now    func() time.Time

@@ -54,6 +54,9 @@ func (Defragment) Traits() Traits        { return Traits{Repeat: RepeatFree} }
 func (DeleteCluster) Traits() Traits     { return Traits{} }
 func (Disarm) Traits() Traits            { return Traits{} }
 func (DrainNode) Traits() Traits         { return Traits{} }
+func (DrainForReboot) Traits() Traits    { return Traits{} }
+func (RunReboot) Traits() Traits         { return Traits{Repeat: RepeatFree} }
+func (NoteReboot) Traits() Traits        { return Traits{Idle: true, Repeat: RepeatFree} }
 func (CancelRestore) Traits() Traits     { return Traits{} }
 func (Freeze) Traits() Traits            { return Traits{Repeat: RepeatFree} }
 func (Unfreeze) Traits() Traits          { return Traits{} }
@@ -82,7 +85,7 @@ func (UndeleteVolume) Traits() Traits    { return Traits{} }
 var kinds = []Operation{
 	AbandonBootstrap{}, CleanUp{}, AddMember{}, ChangeAddress{}, AdoptMember{}, AllowWrites{}, RotateAuthority{},
 	AdvanceAuthority{}, Backup{}, Bootstrap{}, RenewCertificates{}, CompareData{}, Defragment{}, DeleteCluster{},
-	Disarm{}, DrainNode{}, CancelRestore{}, Freeze{}, Unfreeze{}, EndFinding{}, Hibernate{}, KeepRunning{},
+	Disarm{}, DrainNode{}, DrainForReboot{}, RunReboot{}, NoteReboot{}, CancelRestore{}, Freeze{}, Unfreeze{}, EndFinding{}, Hibernate{}, KeepRunning{},
 	MarkEnded{}, MoveLeader{}, PromoteMember{}, Reclaim{}, RecordStart{}, RemoveMember{}, EndMembership{}, StopApart{}, StopStray{},
 	RestartMember{}, Restore{}, StartMembers{}, StartChanged{}, PurgeVolume{}, UndeleteVolume{},
 	Bootstrap{Resume: true}, Restore{Started: true}, SetAuth{}, SetAuth{On: true},

@@ -77,7 +77,7 @@ func (w *world) run(o op.Operation) (cke.Record, error) {
 func (w *world) runIn(change func(op.Env) op.Env, o op.Operation) (cke.Record, error) {
 	e := op.Env{
 		Cluster: "demo", Machines: w.daemon.Machines(), Etcd: stubborn{w.daemon.Etcd(), w}, Authority: w.daemon.Authority(), Ledger: w.daemon.Term(),
-		Now: time.Now, Pause: pause, Log: slog.New(slog.DiscardHandler),
+		Commands: w.daemon.Commands(), Now: time.Now, Pause: pause, Log: slog.New(slog.DiscardHandler),
 	}
 	return op.Run(w.daemon.Context(), change(e), w.daemon.Term(), cke.Record{Reason: "a test"}, o)
 }

@@ -36,7 +36,7 @@ type Visit struct {
 
 // VisitNodes checks the control-plane nodes that answered from inside, all at the same time; the result is by address.
 func VisitNodes(ctx context.Context, fleet *etcdnode.Fleet, c cke.Cluster, own Members, seen cke.Observation) map[string]Visit {
-	program, unfit := probeProgram()
+	program, unfit := etcdnode.ReadProbe()
 	var mu sync.Mutex
 	all := map[string]Visit{}
 	var visits, yet sync.WaitGroup // those under way, and those that have not come as far as to begin

@@ -30,6 +30,8 @@ type Seat struct {
 	Backups func(cke.Authority) (Backups, error)
 	// Inventory makes what works with the cluster's inventory; nil: none is read.
 	Inventory func() Inventory
+	// Commands are those of the daemon's configuration; nil: there are none.
+	Commands CommandRunner
 	// Snapshots returns what restores of the cluster continue from; nil: nothing can be restored.
 	Snapshots func(Nodes) (cke.Snapshots, error)
 }
@@ -159,6 +161,17 @@ func (d *Daemon) term(ctx context.Context, cluster string, log *slog.Logger) (er
 	if seat.Inventory != nil {
 		loop.Inventory = seat.Inventory()
 		defer d.beside(ctx, loop.Inventory)()
+	}
+	if seat.Commands != nil {
+		ctx, end := context.WithCancel(ctx)
+		reboots := NewReboots(ctx, nodes, seat.Commands, d.Now, log)
+		defer func() {
+			end()
+			if !reboots.Wait(rebootsEnd) {
+				log.Warn("a node that reboots is still being observed: it does not answer")
+			}
+		}()
+		loop.Reboots, loop.Env.Commands = reboots, reboots
 	}
 	if seat.Snapshots != nil {
 		if loop.Env.Snapshots, err = seat.Snapshots(nodes); err != nil {

@@ -89,6 +89,8 @@ type Loop struct {
 	Progress *Progress
 	// Samples get each status that is made; nil: they are not kept.
 	Samples *Samples
+	// Reboots runs commands, and observes machines that reboot; nil: no node is rebooted.
+	Reboots *Reboots
 	// Backups get what is declared and return their status; nil: none are taken.
 	Backups Backups
 	// Inventory gets what is declared and observed, and returns its status; nil: none is read.
@@ -265,6 +267,8 @@ func (l *Loop) look(ctx context.Context) (strategy.Input, error) {
 	}
 	in := strategy.NewInput(spec, identity, asked, seen, nil, l.status)
 	in.Failures, in.Completed, in.LeadsSince = l.failures, l.done, l.leads
+	l.Reboots.Update(in.Spec, identity, asked.Reboots)
+	in.Reboots = l.Reboots.Seen()
 	if l.Backups != nil {
 		of := in
 		of.Identity = identity.BackedUp()
@@ -332,7 +336,10 @@ func (l *Loop) wait(ctx context.Context, again time.Duration) error {
 	defer timer.Stop()
 	var done chan struct{}
 	changed, stored := l.Observer.Changed(), l.Term.Changed()
-	var backups <-chan struct{}
+	var backups, reboots <-chan struct{}
+	if l.Reboots != nil {
+		reboots = l.Reboots.Changed()
+	}
 	if l.Backups != nil {
 		backups = l.Backups.Changed()
 	}
@@ -342,7 +349,7 @@ func (l *Loop) wait(ctx context.Context, again time.Duration) error {
 	}
 	if l.running != nil {
 		done = l.running.done
-		changed, stored, backups, inventory = nil, nil, nil, nil
+		changed, stored, backups, inventory, reboots = nil, nil, nil, nil, nil
 		timer.Reset(min(again, busyPause))
 	}
 	select {
@@ -353,6 +360,7 @@ func (l *Loop) wait(ctx context.Context, again time.Duration) error {
 	case <-changed:
 	case <-backups:
 	case <-inventory:
+	case <-reboots:
 	case <-stored:
 		l.Observer.Retry() // a key or a host key may be what a node waited for
 	case <-timer.C:

@@ -157,11 +157,15 @@ func (m *Metrics) status(in *strategy.Input, s cke.Status) {
 	var all []prometheus.Metric
 	for _, row := range m.ofStatus {
 		seen := map[string]bool{} // two nodes may have one name for a time, and a series that comes twice voids the scrape
+		kind := prometheus.GaugeValue
+		if row.kind == counter {
+			kind = prometheus.CounterValue
+		}
 		row.of(in, s, func(value float64, labels ...string) {
 			labels = clean(slices.Concat([]string{s.Cluster}, labels))
 			if key := strings.Join(labels, "\x00"); !seen[key] {
 				seen[key] = true
-				all = append(all, prometheus.MustNewConstMetric(row.desc, prometheus.GaugeValue, value, labels...))
+				all = append(all, prometheus.MustNewConstMetric(row.desc, kind, value, labels...))
 			}
 		})
 	}

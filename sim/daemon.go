@@ -11,13 +11,14 @@ import (
 
 // Daemon is one cke with a term as leader. Everything that it does goes through its ports.
 type Daemon struct {
-	world  *World
-	number int
-	ctx    context.Context
-	cancel context.CancelCauseFunc
-	term   *Term
-	look   *Observer
-	keeper keeper
+	world    *World
+	number   int
+	ctx      context.Context
+	cancel   context.CancelCauseFunc
+	term     *Term
+	look     *Observer
+	keeper   keeper
+	commands commands
 	// compared are the restores for which the store was compared in this term.
 	compared map[string]bool
 
@@ -42,6 +43,7 @@ func (w *World) NewDaemon() *Daemon {
 	w.store.term++
 	d := &Daemon{world: w, number: int(w.store.term), listed: map[string]int{}, compared: map[string]bool{}}
 	d.ctx, d.cancel = context.WithCancelCause(context.Background())
+	d.commands.d = d
 	d.term = &Term{d: d, number: w.store.term, since: w.now(), changed: make(chan struct{}, 1)}
 	d.look = newObserver(d)
 	d.observed, d.decided = d.happened(), d.happened()

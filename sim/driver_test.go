@@ -78,7 +78,7 @@ func newStage(t testing.TB, nodes int) *stage {
 func (s *stage) declare(nodes ...*sim.Node) { s.Store().SetSpec(s.cluster(nodes)) }
 
 func (s *stage) cluster(nodes []*sim.Node) cke.Cluster {
-	c := cke.Cluster{Name: clusterName, Backup: cke.Backup{Target: s.target}}
+	c := cke.Cluster{Name: clusterName, Backup: cke.Backup{Target: s.target}, Reboot: rebooting}
 	c.Policies.Replace.Mode = s.replace
 	for _, n := range nodes {
 		c.Nodes = append(c.Nodes, n.Declared())
@@ -218,7 +218,7 @@ func (d *driver) round(ctx context.Context) (again time.Duration, err error) {
 	of := in
 	of.Identity = identity.BackedUp()
 	d.Backups().Update(cke.BackupWanted{Spec: spec, Identity: of.Identity, Idle: strategy.NoBackups(&of)})
-	in.Backup = d.Backups().Status()
+	in.Backup, in.Reboots = d.Backups().Status(), d.RebootsSeen()
 	if d.stage.blind != nil {
 		d.stage.blind(&in)
 	}
@@ -295,7 +295,7 @@ func (d *driver) count() int {
 func (d *driver) operate(ctx context.Context, dec strategy.Decision) {
 	e := op.Env{
 		Cluster: clusterName, Machines: d.Machines(), Etcd: d.Etcd(), Authority: d.Authority(), Ledger: d.Term(),
-		Snapshots: d.Snapshots(), Backups: d.Backups(),
+		Snapshots: d.Snapshots(), Backups: d.Backups(), Commands: d.Commands(),
 		Leader: d.Term().Leader(), Now: d.Now, Pause: sleep, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
 	}
 	if d.stage.wrap != nil {

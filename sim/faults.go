@@ -22,16 +22,20 @@ func (n *Node) powerOff() {
 // PowerOn boots the node; its engine starts what it is to keep running.
 func (n *Node) PowerOn() {
 	n.change("power on", func() {
-		if n.on {
-			return
-		}
-		n.on, n.hung = true, false
-		for _, c := range n.sorted() {
-			if c.keep && !c.stoppedByHand {
-				c.run()
-			}
+		if !n.on {
+			n.powerOn()
 		}
 	})
+}
+
+func (n *Node) powerOn() {
+	n.on, n.hung, n.commanded = true, false, false
+	n.boots++
+	for _, c := range n.sorted() {
+		if c.keep && !c.stoppedByHand {
+			c.run()
+		}
+	}
 }
 
 // Reboot is a short loss of power.
@@ -42,7 +46,8 @@ func (n *Node) Blank() {
 	n.change("replaced by a blank machine", func() {
 		n.powerOff()
 		n.wipe()
-		n.on, n.hung = true, false
+		n.on, n.hung, n.commanded = true, false, false
+		n.boots++
 	})
 }
 

@@ -34,6 +34,10 @@ type Node struct {
 	discards bool          // its engine discards limits
 	skew     time.Duration // of the node's clock
 
+	boots     int        // counts them
+	reboots   RebootMode // what becomes of a command that is to reboot it
+	commanded bool       // a command was to reboot it, and it was not started since
+
 	images     map[string]bool
 	volumes    map[string]*volume
 	over       map[string][]string // what is over, by cluster

@@ -114,6 +114,13 @@ func (s *Store) Spec() cke.Spec {
 	return s.spec
 }
 
+// Requests returns what operators requested.
+func (s *Store) Requests() cke.Requests {
+	s.world.mu.Lock()
+	defer s.world.mu.Unlock()
+	return s.asked()
+}
+
 // Status returns the status that the leader stored last.
 func (s *Store) Status() cke.Status {
 	s.world.mu.Lock()

@@ -308,6 +308,17 @@ func (t *Term) EndDrain(ctx context.Context, node string) error {
 	})
 }
 
+// EditReboots implements cke.Ledger.
+func (t *Term) EditReboots(ctx context.Context, edit func(cke.Reboots) (cke.Reboots, error)) error {
+	return t.write(ctx, "EditReboots", func(s *Store) error {
+		next, err := edit(s.requests.Reboots)
+		if err == nil {
+			s.requests.Reboots = next
+		}
+		return err
+	})
+}
+
 // Deleting implements cke.Ledger.
 func (t *Term) Deleting(ctx context.Context) (deleting bool, err error) {
 	err = t.read(ctx, "Deleting", func(s *Store) error {

@@ -14,7 +14,7 @@ func TestTerm_KeepsThePortsSentences(t *testing.T) {
 	n := 0
 	cketest.Ledger(t, func(t *testing.T, scene func(*testing.T, cketest.Store)) {
 		n++
-		name := []string{"a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l", "m", "n"}[n-1]
+		name := string(rune('a' + n - 1))
 		c := setCluster(t, s, name).Cluster.WithDefaults()
 		term := campaign(t, s, name, "here")
 		ctx := testContext(t)

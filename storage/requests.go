@@ -28,6 +28,8 @@ const (
 	requestDrain = "drain"
 	// requestInventory asks to apply a change that the inventory leads to; Args are a cke.InventoryOrder.
 	requestInventory = "inventory"
+	// requestReboots is the reboot queue; Args are cke.Reboots.
+	requestReboots = "reboots"
 	// requestTask, a space and an id is something to do once; Args are a cke.Task.
 	requestTask = "task"
 )

@@ -88,6 +88,11 @@ func (s ClusterState) Asked() cke.Requests {
 			if json.Unmarshal(r.Args, &d) == nil {
 				asked.Drains = append(asked.Drains, d)
 			}
+		case requestReboots:
+			asked.Reboots = cke.Reboots{}
+			if json.Unmarshal(r.Args, &asked.Reboots) != nil {
+				asked.Reboots = cke.Reboots{Disabled: true} // nothing is done for what cannot be read
+			}
 		case requestTask:
 			var t cke.Task
 			if json.Unmarshal(r.Args, &t) == nil {

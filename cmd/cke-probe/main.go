@@ -1,4 +1,4 @@
-// Command cke-probe observes a node from inside. `ckecli preflight` runs it there for some seconds, in a container.
+// Command cke-probe observes a node from inside. `ckecli preflight` and the daemon run it there for a moment, in a container.
 package main
 
 import (
@@ -17,14 +17,27 @@ func main() {
 	defer stop()
 	var task probe.Task
 	if len(os.Args) != 2 {
-		fmt.Fprintln(os.Stderr, "cke-probe runs on nodes for `ckecli preflight`; its argument is a task in JSON")
+		fmt.Fprintln(os.Stderr, "cke-probe runs on nodes for cke and `ckecli preflight`; its argument is `boot`, or a task in JSON")
 		os.Exit(64)
+	}
+	if os.Args[1] == "boot" {
+		boot, err := probe.ReadBoot("/proc")
+		report(boot, err)
+		return
 	}
 	if err := json.Unmarshal([]byte(os.Args[1]), &task); err != nil {
 		fmt.Fprintf(os.Stderr, "%q is not a task: %v\n", os.Args[1], err)
 		os.Exit(64)
 	}
-	if err := json.NewEncoder(os.Stdout).Encode(probe.Run(ctx, task)); err != nil {
+	report(probe.Run(ctx, task), nil)
+}
+
+// report writes what was found.
+func report(found any, err error) {
+	if err == nil {
+		err = json.NewEncoder(os.Stdout).Encode(found)
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}

@@ -54,6 +54,7 @@ func seats(store *storage.Store, config cke.Config, host string, metrics *server
 			Connect:   func() (server.Nodes, cke.Authority, error) { return connect(lead) },
 			Backups:   func(authority cke.Authority) (server.Backups, error) { return backups(lead, authority) },
 			Inventory: func() server.Inventory { return inventory(lead) },
+			Commands:  commands(config.Commands),
 			Snapshots: func(nodes server.Nodes) (cke.Snapshots, error) { return snapshots(lead, nodes) },
 		}
 	}

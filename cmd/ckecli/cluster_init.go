@@ -90,4 +90,7 @@ options:
 # policies:
 #  replace: {mode: auto, grace: 10m}   # a member whose data is provably gone
 #  volumes: {on_removal: archive, keep: 168h}
+
+# How nodes of the reboot queue are rebooted; the command is one of the daemon's configuration:
+# reboot: {command: power-cycle, boot_timeout: 30m, window: {schedule: "0 2 * * 6", duration: 4h}}
 `

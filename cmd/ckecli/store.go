@@ -22,6 +22,7 @@ type store interface {
 	tasks
 	rests
 	inventories
+	reboots
 	Close() error
 }
 

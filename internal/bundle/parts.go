@@ -139,6 +139,11 @@ func (w *Source) config(context.Context) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	for name, words := range c.Commands { // arguments may be passwords
+		if len(words) > 1 {
+			c.Commands[name] = []string{words[0], fmt.Sprintf("(%s)", cke.Plural(len(words)-1, "argument", "arguments"))}
+		}
+	}
 	return yaml.Marshal(c)
 }
 

@@ -3,6 +3,8 @@ package strategy
 import (
 	"fmt"
 	"sync"
+
+	"cke"
 )
 
 // spoke has the names of the rules of phases and duties that had something to say.
@@ -59,3 +61,6 @@ func Asked(in Input) (d Decision, lines []string) {
 	}
 	return d, lines
 }
+
+// RebootOrder are the queued reboots in their turn.
+func RebootOrder(in Input) []cke.Reboot { return in.rebootOrder() }

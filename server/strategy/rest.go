@@ -40,7 +40,7 @@ func (in *Input) drained(n cke.Node) *cke.Drain {
 			return &d
 		}
 	}
-	return nil
+	return in.outForReboot(n)
 }
 
 // leased reports whether a lease is that of a node, as it is declared now: the node may have been renamed since, or have moved.
@@ -60,7 +60,7 @@ func drainProblem(in *Input, j cke.Join) *cke.Problem {
 
 // leaseProblem says that a node is leased.
 func leaseProblem(n cke.Node, d cke.Drain) *cke.Problem {
-	return &cke.Problem{Code: cke.CodeDrain, Node: n.Name(), Message: d.Text(), Remedy: "ckecli node undrain " + d.Node + " when the work is done"}
+	return &cke.Problem{Code: cke.CodeDrain, Node: n.Name(), Message: d.Text(), Remedy: d.Release() + " when the work is done"}
 }
 
 // waitForLeases: a declared control-plane node carries no member, and gets one once its lease is over. That keeps nothing

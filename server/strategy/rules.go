@@ -22,6 +22,7 @@ var phases = []rule{
 var duties = []rule{
 	{"renew certificates that do not hold", brokenCertificates},
 	{"stop members put aside", putAside},
+	{"reboots under way", rebootsUnderWay},
 	{"start stopped members", startStopped},
 	{"let engines start members", keptDown},
 	{"observe in full", lookInFull},
@@ -55,6 +56,7 @@ var duties = []rule{
 	{"add members", addMember},
 	{"remove healthy foreign members", healthyStrangers},
 	{"remove healthy members of undeclared nodes", removeHealthy},
+	{"reboot next", rebootNext},
 	{"catching up", catchingUp},
 	{"wait for members", waitForMembers},
 	{"finding is over", findingOver},

@@ -30,7 +30,7 @@ func Report(in Input, d Decision, prev cke.Status) cke.Status {
 		Operation: prev.Operation, LastOperation: prev.LastOperation, TouchedAt: prev.TouchedAt, RestoreWorkedAt: prev.RestoreWorkedAt, InterruptedOrder: prev.InterruptedOrder, LastErrors: lastErrors(in.Failures), Leader: prev.Leader,
 		Inventory: in.Inventory, Backup: in.Backup, Targets: prev.KnownTargets(in.Backup),
 		Compared: in.Identity.Compared, Drains: in.leases(), Hibernation: in.Requests.Hibernation,
-		Authorities: replacements(&in), Reached: reached(&in, prev.Reached),
+		Reboots: rebootsStatus(&in), Authorities: replacements(&in), Reached: reached(&in, prev.Reached),
 	}
 	s.Electing, _ = in.electing()
 	if list := in.lastList(); len(s.Etcd.Members) == 0 && list != nil { // voters that no membership names count until a later list
@@ -65,13 +65,14 @@ func Report(in Input, d Decision, prev cke.Status) cke.Status {
 func converged(was *Input, d Decision) bool {
 	in := *was
 	var omit omission
-	if _, renews := d.Operation.(op.RenewCertificates); renews { // it disturbs nothing
-		omit.unnoticed = true
-		d = decide(in, omit)
-	}
 	if _, backup := d.Operation.(op.Backup); (backup || d.Operation == nil) && in.held() {
 		in.Requests.Hold = nil
 		omit.backups = true
+		d = decide(in, omit)
+	}
+	switch d.Operation.(type) {
+	case op.RenewCertificates, op.DrainForReboot, op.RunReboot, op.NoteReboot: // they are no sign of how all else is
+		omit.unnoticed = true
 		d = decide(in, omit)
 	}
 	return d.Converged
@@ -378,10 +379,7 @@ func problems(in *Input, d Decision, prev []cke.Problem) []cke.Problem {
 	for _, n := range in.Seen.Nodes {
 		add(n.Problem)
 	}
-	for _, p := range inventoryProblems(in.Inventory) {
-		add(&p)
-	}
-	for _, p := range backupProblems(in) {
+	for _, p := range slices.Concat(inventoryProblems(in.Inventory), rebootProblems(in), backupProblems(in)) {
 		add(&p)
 	}
 	for i := range all {

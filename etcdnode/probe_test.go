@@ -1,4 +1,4 @@
-package preflight
+package etcdnode
 
 import (
 	"os"
@@ -14,14 +14,14 @@ func TestProbeProgram_IsMissedByItsPath(t *testing.T) {
 		t.Fatal(err)
 	}
 	path := filepath.Join(filepath.Dir(own), ProbeProgram)
-	if _, err := probeProgram(); err == nil || !strings.Contains(err.Error(), path+" is missing") {
+	if _, err := ReadProbe(); err == nil || !strings.Contains(err.Error(), path+" is missing") {
 		t.Error(err)
 	}
 	if err := os.WriteFile(path, []byte("#!/bin/sh\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	defer os.Remove(path)
-	if _, err := probeProgram(); err == nil || !strings.Contains(err.Error(), "does not run on nodes") {
+	if _, err := ReadProbe(); err == nil || !strings.Contains(err.Error(), "does not run on nodes") {
 		t.Error(err)
 	}
 }

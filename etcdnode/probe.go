@@ -1,4 +1,4 @@
-package preflight
+package etcdnode
 
 import (
 	"debug/elf"
@@ -9,11 +9,11 @@ import (
 	"path/filepath"
 )
 
-// ProbeProgram is the name of the program that observes a node from inside. It is installed beside ckecli.
+// ProbeProgram is the name of the program that observes a node from inside. It is installed beside cke and ckecli.
 const ProbeProgram = "cke-probe"
 
-// probeProgram reads the probe beside this program. It must need no library, to run in any image.
-func probeProgram() ([]byte, error) {
+// ReadProbe reads the probe beside this program. It must need no library, to run in any image.
+func ReadProbe() ([]byte, error) {
 	own, err := os.Executable()
 	if err != nil {
 		return nil, err

@@ -1,0 +1,319 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"cke"
+	"cke/internal/term"
+	"cke/internal/words"
+)
+
+// reboots are the nodes that users want to be rebooted.
+type reboots interface {
+	EditReboots(ctx context.Context, cluster, by string, edit func(cke.Reboots) (cke.Reboots, error)) error
+}
+
+func newRebootQueueCommand(a *app) *cobra.Command {
+	cmd := newGroup("reboot-queue", groupWant, "Reboot nodes one after the other while the cluster serves",
+		newRebootAddCommand(a), newRebootListCommand(a),
+		newRebootEditCommand(a, "cancel", "Take nodes out of the reboot queue",
+			`Take nodes out of the reboot queue, all or none. A node that waits, or that failed, leaves it at once. One whose reboot has
+started is watched to its end, and not rebooted again.`,
+			"canceled", func(q cke.Reboots, nodes []string) (cke.Reboots, error) { return q.Cancel(nodes, a.now()) }),
+		newRebootEditCommand(a, "retry", "Queue nodes again whose reboot failed",
+			"Queue nodes again whose reboot failed, all or none. They get as many attempts as at first.",
+			"queued again", func(q cke.Reboots, nodes []string) (cke.Reboots, error) { return q.Retry(nodes, a.now()) }),
+		newRebootEditCommand(a, "skip", "Let others continue although the reboot of a node failed",
+			`Let nodes with members continue although the reboot of these nodes failed. They stay in the queue, and in the status as problems, until
+they are retried or canceled.`,
+			"no longer waited for", cke.Reboots.Skip),
+		newRebootSwitchCommand(a, "enable", "Let reboots be started again", false),
+		newRebootSwitchCommand(a, "disable", "Start no reboot; those under way are watched to their end", true),
+		newRebootIsEnabledCommand(a), newRebootWaitCommand(a))
+	cmd.Aliases = []string{"rq"}
+	return cmd
+}
+
+func newRebootAddCommand(a *app) *cobra.Command {
+	var reason string
+	cmd := &cobra.Command{
+		Use: "add NODE…|-", Args: arguments(1, -1), ValidArgsFunction: a.completeNodes(),
+		Short: "Put nodes into the reboot queue, all or none",
+		Long: `Put nodes of the cluster file into the reboot queue, all or none; with - their names are read from standard input, separated by
+white space. The leader reboots them by the command that the cluster file names as reboot.command: nodes without a member first, then
+members that do not serve, followers zone by zone, and the leader last. Of nodes with members one reboots at a time, and only while the
+others serve without it.`,
+		Example: "  ckecli reboot-queue add cp1 cp2 cp3 --reason 'new kernel'\n  ckecli rq add - < nodes",
+		RunE: a.onStore(func(ctx context.Context, s store, args []string) error {
+			return runRebootAdd(ctx, a, s, args, reason)
+		}),
+	}
+	cmd.Flags().StringVar(&reason, "reason", "", "`text` for other operators")
+	must(cmd.RegisterFlagCompletionFunc("reason", cobra.NoFileCompletions))
+	return cmd
+}
+
+func runRebootAdd(ctx context.Context, a *app, s store, names []string, reason string) error {
+	if len(names) == 1 && names[0] == "-" {
+		names = nil
+		in := bufio.NewScanner(a.stdin)
+		in.Split(bufio.ScanWords)
+		for in.Scan() {
+			names = append(names, in.Text())
+		}
+		if err := in.Err(); err != nil {
+			return unstored{fmt.Errorf("read the names of nodes: %w", err)}
+		}
+		if names == nil {
+			return &cke.Error{Code: cke.CodeCannot, What: "standard input names no node", Unchanged: true}
+		}
+	}
+	cluster, spec, err := a.theSpec(ctx, s)
+	if err != nil {
+		return err
+	}
+	if spec.Cluster.Reboot.Command == "" {
+		return &cke.Error{Code: cke.CodeCannot, What: fmt.Sprintf("the cluster file of %s does not say how nodes are rebooted", cluster), Unchanged: true,
+			Try: "add to the file: reboot: {command: NAME}, with a name from commands of the daemon's configuration"}
+	}
+	var nodes []cke.Node
+	for _, name := range names {
+		_, n, err := a.theNode(ctx, s, name)
+		if err != nil {
+			return err
+		}
+		nodes = append(nodes, n)
+	}
+	q, err := a.editReboots(ctx, s, cluster, func(q cke.Reboots) (cke.Reboots, error) { return q.Add(nodes, reason, a.whoami(), a.now()) })
+	if err != nil {
+		return err
+	}
+	if q.Disabled {
+		fmt.Fprintln(a.stderr, "The reboot queue is disabled: `ckecli reboot-queue enable` lets reboots start.")
+	}
+	return a.showLine(rebootQueue{cluster, q}, cluster, fmt.Sprintf("%s: %s in the reboot queue", cluster, cke.Count(len(q.Entries), "node")))
+}
+
+// editReboots changes the queue of a cluster, and returns it as it is then.
+func (a *app) editReboots(ctx context.Context, s store, cluster string, edit func(cke.Reboots) (cke.Reboots, error)) (q cke.Reboots, err error) {
+	err = s.EditReboots(ctx, cluster, a.whoami(), func(now cke.Reboots) (cke.Reboots, error) {
+		q, err = edit(now)
+		return q, err
+	})
+	return q, detached(ctx, err, "it is not known whether the reboot queue was changed", a.again(cluster, "reboot-queue list"))
+}
+
+// rebootQueue is what commands of the queue write for programs.
+type rebootQueue struct {
+	Cluster string `json:"cluster"`
+	cke.Reboots
+}
+
+// newRebootEditCommand is a command that changes entries of the queue.
+func newRebootEditCommand(a *app, use, short, long, done string, edit func(q cke.Reboots, nodes []string) (cke.Reboots, error)) *cobra.Command {
+	var all bool
+	cmd := &cobra.Command{
+		Use: use + " NODE…", Args: cobra.ArbitraryArgs, ValidArgsFunction: a.completeReboots(), Short: short, Long: long,
+		PreRunE: func(cmd *cobra.Command, args []string) error {
+			if all == (len(args) > 0) {
+				return usageError{errors.New("name nodes, or --all"), cmd.CommandPath()}
+			}
+			return nil
+		},
+		RunE: a.onStore(func(ctx context.Context, s store, nodes []string) error {
+			cluster, err := a.theCluster(ctx, s)
+			if err != nil {
+				return err
+			}
+			q, err := a.editReboots(ctx, s, cluster, func(q cke.Reboots) (cke.Reboots, error) {
+				if all {
+					nodes = nil
+					for _, r := range q.Entries {
+						if use == "cancel" || r.State == cke.RebootFailed {
+							nodes = append(nodes, r.Node)
+						}
+					}
+				}
+				return edit(q, nodes)
+			})
+			if err != nil {
+				return err
+			}
+			what := strings.Join(nodes, ", ")
+			if what == "" {
+				what = "no node"
+			}
+			return a.showLine(rebootQueue{cluster, q}, cluster, fmt.Sprintf("%s: %s: %s", cluster, what, done))
+		}),
+	}
+	cmd.Flags().BoolVar(&all, "all", false, "all nodes for which it can be done")
+	return cmd
+}
+
+func (a *app) completeReboots() completion {
+	return a.complete(func(ctx context.Context, s store, cluster string) ([]cobra.Completion, error) {
+		asked, err := s.RequestsOf(ctx, cluster)
+		var all []cobra.Completion
+		for _, r := range asked.Reboots.Entries {
+			all = append(all, cobra.CompletionWithDesc(r.Node, string(r.State)))
+		}
+		return all, err
+	})
+}
+
+func newRebootSwitchCommand(a *app, use, short string, disabled bool) *cobra.Command {
+	return &cobra.Command{
+		Use: use, Args: arguments(0, 0), Short: short,
+		RunE: a.onStore(func(ctx context.Context, s store, _ []string) error {
+			cluster, err := a.theCluster(ctx, s)
+			if err != nil {
+				return err
+			}
+			q, err := a.editReboots(ctx, s, cluster, func(q cke.Reboots) (cke.Reboots, error) { q.Disabled = disabled; return q, nil })
+			if err != nil {
+				return err
+			}
+			return a.showLine(rebootQueue{cluster, q}, cluster, fmt.Sprintf("%s: the reboot queue is %sd", cluster, use))
+		}),
+	}
+}
+
+func newRebootIsEnabledCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use: "is-enabled", Args: arguments(0, 0), Short: "Write true if reboots are started, else false",
+		RunE: a.onStore(func(ctx context.Context, s store, _ []string) error {
+			cluster, q, err := a.rebootsOf(ctx, s)
+			if err != nil {
+				return err
+			}
+			return a.showLine(struct {
+				Cluster string `json:"cluster"`
+				Enabled bool   `json:"enabled"`
+			}{cluster, !q.Disabled}, fmt.Sprint(!q.Disabled), fmt.Sprint(!q.Disabled))
+		}),
+	}
+}
+
+func (a *app) rebootsOf(ctx context.Context, s store) (string, cke.Reboots, error) {
+	cluster, err := a.theCluster(ctx, s)
+	if err != nil {
+		return "", cke.Reboots{}, err
+	}
+	asked, err := s.RequestsOf(ctx, cluster)
+	return cluster, asked.Reboots, err
+}
+
+func newRebootListCommand(a *app) *cobra.Command {
+	var history bool
+	cmd := &cobra.Command{
+		Use: "list", Aliases: []string{"ls"}, Args: arguments(0, 0),
+		Short: "List the reboot queue, and what each node waits for",
+		RunE:  a.onStore(func(ctx context.Context, s store, _ []string) error { return runRebootList(ctx, a, s, history) }),
+	}
+	cmd.Flags().BoolVar(&history, "history", false, "list the last reboots that are over")
+	return cmd
+}
+
+// listedReboots is the queue as `reboot-queue list` writes it for programs.
+type listedReboots struct {
+	Cluster  string             `json:"cluster"`
+	Disabled bool               `json:"disabled"`
+	Entries  []cke.RebootStatus `json:"entries"`
+	History  []cke.EndedReboot  `json:"history"`
+}
+
+func runRebootList(ctx context.Context, a *app, s store, history bool) error {
+	cluster, q, err := a.rebootsOf(ctx, s)
+	if err != nil {
+		return err
+	}
+	st, err := s.Status(ctx, cluster)
+	if err != nil && !errors.Is(err, cke.ErrNotFound) {
+		return err
+	}
+	led, err := isLed(ctx, s, cluster)
+	if err != nil {
+		return err
+	}
+	l := listedReboots{Cluster: cluster, Disabled: q.Disabled, Entries: []cke.RebootStatus{}, History: append([]cke.EndedReboot{}, q.History...)}
+	names := []string{}
+	for _, r := range q.Entries {
+		names = append(names, r.Node)
+		l.Entries = append(l.Entries, cke.RebootStatus{Reboot: r, Waits: a.rebootWaits(st, led, r)})
+	}
+	return a.show(view{data: l, names: names, table: func(w io.Writer, colour, wide bool) error {
+		if q.Disabled {
+			fmt.Fprintln(a.stderr, "The reboot queue is disabled.")
+		}
+		if history {
+			return rebootHistory(a, l.History).Write(w, colour)
+		}
+		if len(l.Entries) == 0 {
+			fmt.Fprintf(a.stderr, "No node of %s is in the reboot queue.\n", cluster)
+			return nil
+		}
+		header := []string{"NODE", "STATE", "SINCE", "ATTEMPT", "WAITS FOR"}
+		if wide {
+			header = append(header, "ADDRESS", "BY", "ADDED", "REASON", "OUTPUT")
+		}
+		t := term.NewTable(header...)
+		for _, e := range l.Entries {
+			state := term.Text(rebootState(e.Reboot))
+			if e.State == cke.RebootFailed {
+				state.Style = term.Red
+			}
+			t.Add(term.Text(e.Node), state, term.Text(a.ago(e.Since)+" ago"), term.Text(fmt.Sprint(e.Attempt)), term.Text(orDash(e.Waits)),
+				term.Text(e.Address), term.Text(orDash(e.By)), term.Text(words.Moment(e.AddedAt)), term.Text(e.Reason), term.Text(e.Output))
+		}
+		return t.Write(w, colour)
+	}})
+}
+
+// rebootState is the state of an entry in a word or two.
+func rebootState(r cke.Reboot) string {
+	switch {
+	case r.Canceled:
+		return string(r.State) + ", canceled"
+	case r.Skipped:
+		return string(r.State) + ", skipped"
+	}
+	return string(r.State)
+}
+
+func rebootHistory(a *app, all []cke.EndedReboot) *term.Table {
+	t := term.NewTable("NODE", "RESULT", "ENDED", "TOOK", "ATTEMPTS", "BY", "WHY")
+	for i := len(all) - 1; i >= 0; i-- {
+		e := all[i]
+		took := "-"
+		if e.Took() > 0 {
+			took = term.Took(e.Took())
+		}
+		t.Add(term.Text(e.Node), term.Text(string(e.Result)), term.Text(a.ago(e.EndedAt)+" ago"), term.Text(took), term.Text(fmt.Sprint(e.Attempts)), term.Text(orDash(e.By)), term.Text(e.Error))
+	}
+	return t
+}
+
+// rebootWaits is what an entry waits for, as far as the leader has reported.
+func (a *app) rebootWaits(st cke.Status, led bool, r cke.Reboot) string {
+	if r.State == cke.RebootFailed {
+		return r.Error
+	}
+	if !led {
+		return "no daemon leads the cluster"
+	}
+	if st.Reboots != nil {
+		for _, e := range st.Reboots.Entries {
+			if e.ID == r.ID && e.State == r.State {
+				return e.Waits
+			}
+		}
+	}
+	return "the leader has not reported it yet"
+}

@@ -1,0 +1,253 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"cke"
+)
+
+// Reboots runs what reboots of one cluster need beside the loop, during one term: commands, which may take minutes, and
+// observations of which boot of a machine runs.
+type Reboots struct {
+	machines cke.Machines
+	runner   CommandRunner
+	now      func() time.Time
+	log      *slog.Logger
+	ctx      context.Context
+	changed  chan struct{}
+	wg       sync.WaitGroup
+
+	mu      sync.Mutex
+	seen    map[attempt]*cke.RebootSeen
+	watched map[attempt]context.CancelFunc
+}
+
+// attempt is one attempt to reboot a node.
+type attempt struct {
+	reboot string
+	number int
+}
+
+// CommandRunner runs the commands of the daemon's configuration.
+type CommandRunner interface {
+	// Names are those of the commands.
+	Names() []string
+	// Run runs one to its end. Arguments are added to those of the configuration.
+	Run(ctx context.Context, run cke.CommandRun, args ...string) (output string, err error)
+}
+
+// Pauses between two looks at a machine that reboots: in the first minute, and later.
+const (
+	bootLookEvery = 5 * time.Second
+	bootLookLater = 15 * time.Second
+	// bootLookLimit bounds one look.
+	bootLookLimit = 30 * time.Second
+	// rebootsEnd bounds the end of all this with a term: commands are killed, and a helper on a node is removed.
+	rebootsEnd = 3 * time.Second
+)
+
+var _ cke.Commands = (*Reboots)(nil)
+
+// NewReboots returns what reboots need until ctx, which is that of the term, ends.
+func NewReboots(ctx context.Context, machines cke.Machines, runner CommandRunner, now func() time.Time, log *slog.Logger) *Reboots {
+	return &Reboots{machines: machines, runner: runner, now: now, log: log, ctx: ctx, changed: make(chan struct{}, 1),
+		seen: map[attempt]*cke.RebootSeen{}, watched: map[attempt]context.CancelFunc{}}
+}
+
+// Changed receives after a command has ended, or a machine was seen to have rebooted; coalesced.
+func (r *Reboots) Changed() <-chan struct{} { return r.changed }
+
+// Wait returns once all has ended, after its context has. It reports whether that was within limit.
+func (r *Reboots) Wait(limit time.Duration) bool {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		r.wg.Wait()
+	}()
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	select {
+	case <-done:
+		return true
+	case <-timer.C:
+		return false
+	}
+}
+
+func (r *Reboots) news() {
+	select {
+	case r.changed <- struct{}{}:
+	default:
+	}
+}
+
+// Seen is what is known of reboots under way.
+func (r *Reboots) Seen() cke.RebootsSeen {
+	if r == nil {
+		return cke.RebootsSeen{}
+	}
+	s := cke.RebootsSeen{Commands: r.runner.Names()}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, seen := range r.seen {
+		s.Seen = append(s.Seen, *seen)
+	}
+	return s
+}
+
+// of changes what is known of an attempt.
+func (r *Reboots) of(a attempt, do func(*cke.RebootSeen)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.seen[a] == nil {
+		r.seen[a] = &cke.RebootSeen{Reboot: a.reboot, Attempt: a.number}
+	}
+	do(r.seen[a])
+}
+
+// StartCommand implements cke.Commands.
+func (r *Reboots) StartCommand(ctx context.Context, run cke.CommandRun) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if !slices.Contains(r.runner.Names(), run.Name) {
+		return &cke.Error{Code: cke.CodeConfig, What: fmt.Sprintf("the configuration has no command %s", run.Name), Unchanged: true, Err: cke.ErrNotFound}
+	}
+	a, started := attempt{run.Reboot, run.Attempt}, false
+	r.of(a, func(s *cke.RebootSeen) {
+		started = !s.Running && s.Ended == nil
+		s.Running = s.Running || started
+	})
+	if !started {
+		return nil
+	}
+	r.wg.Go(func() {
+		r.log.Info("command started", "command", run.Name, "node", run.Node.Name(), "attempt", run.Attempt)
+		output, err := r.runner.Run(r.ctx, run, run.Node.Address)
+		end := cke.CommandEnd{At: r.now(), Output: output}
+		if err != nil {
+			end.Error = fmt.Sprintf("%s: %v", run.Name, err)
+		}
+		r.log.Info("command ended", "command", run.Name, "node", run.Node.Name(), "attempt", run.Attempt, "error", err, "output", output)
+		if r.ctx.Err() != nil {
+			return // it was killed with the term; the next leader runs it again unless the machine has rebooted
+		}
+		r.of(a, func(s *cke.RebootSeen) { s.Running, s.Ended = false, &end })
+		r.news()
+	})
+	return nil
+}
+
+// Update sets what is in the queue, and what is declared. It never waits.
+func (r *Reboots) Update(c cke.Cluster, id cke.Identity, q cke.Reboots) {
+	if r == nil {
+		return
+	}
+	wanted := map[attempt]bool{}
+	for _, e := range q.Entries {
+		n, declared := c.Node(e.Address)
+		if e.State != cke.RebootRebooting || !declared {
+			continue
+		}
+		a := attempt{e.ID, e.Attempt}
+		wanted[a] = true
+		image := c.Options.Etcd.Image
+		if j, carries := id.On(n); carries {
+			image = j.Etcd.Image
+		}
+		r.watch(a, e, n, c, image)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for a, end := range r.watched {
+		if !wanted[a] {
+			end()
+			delete(r.watched, a)
+		}
+	}
+	for a, s := range r.seen {
+		if !wanted[a] && !s.Running {
+			delete(r.seen, a)
+		}
+	}
+}
+
+// watch looks at a machine until it is known to have rebooted, and is ready.
+func (r *Reboots) watch(a attempt, e cke.Reboot, n cke.Node, c cke.Cluster, image string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.watched[a] != nil || r.ctx.Err() != nil {
+		return
+	}
+	ctx, cancel := context.WithCancel(r.ctx)
+	r.watched[a] = cancel
+	check := cke.CommandRun{Name: c.Reboot.Check, Reboot: e.ID, Attempt: e.Attempt, Cluster: c.Name, Node: n, Limit: time.Duration(c.Reboot.CommandTimeout)}
+	r.wg.Go(func() {
+		for began := r.now(); ctx.Err() == nil; {
+			r.look(ctx, a, e, n, image)
+			if check.Name != "" {
+				r.check(ctx, a, e, check)
+			}
+			pause := bootLookEvery
+			if r.now().Sub(began) > time.Minute {
+				pause = bootLookLater
+			}
+			_ = sleep(ctx, pause)
+		}
+	})
+}
+
+// look reads which boot of a machine runs.
+func (r *Reboots) look(ctx context.Context, a attempt, e cke.Reboot, n cke.Node, image string) {
+	limited, cancel := context.WithTimeout(ctx, bootLookLimit)
+	m := r.machines.Machine(n)
+	boot, err := m.Boot(limited, image)
+	cancel()
+	if cke.CodeOf(err) == cke.CodeImage { // the machine was wiped
+		if err = m.EnsureImage(ctx, image, nil); err == nil {
+			boot, err = m.Boot(ctx, image)
+		}
+	}
+	if ctx.Err() != nil {
+		return
+	}
+	rebooted := false
+	r.of(a, func(s *cke.RebootSeen) {
+		if s.BootError = ""; err != nil {
+			s.BootError = err.Error()
+			return
+		}
+		rebooted = boot != e.Boot && s.Boot != boot
+		s.Boot, s.BootAt = boot, r.now()
+	})
+	if rebooted {
+		r.news()
+	}
+}
+
+// check asks whether a machine that has rebooted is ready.
+func (r *Reboots) check(ctx context.Context, a attempt, e cke.Reboot, run cke.CommandRun) {
+	due := false
+	r.of(a, func(s *cke.RebootSeen) { due = s.Boot.Known() && s.Boot != e.Boot && !s.Checked && s.BootError == "" })
+	if !due {
+		return
+	}
+	output, err := r.runner.Run(ctx, run, run.Node.Address, fmt.Sprint(e.StartedAt.Unix()))
+	why := ""
+	switch said := strings.TrimSpace(output); {
+	case err != nil:
+		why = err.Error()
+	case said != "true":
+		why = fmt.Sprintf("it wrote %.100q, want true", said)
+	}
+	r.of(a, func(s *cke.RebootSeen) { s.Checked, s.CheckError = why == "", why })
+	if why == "" {
+		r.news()
+	}
+}

@@ -1,0 +1,262 @@
+package sim_test
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"time"
+
+	"cke"
+	"cke/sim"
+)
+
+// rebootOperations are those of the reboot queue.
+const rebootOperations = "drain-for-reboot reboot-node note-reboot"
+
+// rebooting is how cluster files say that nodes are rebooted.
+var rebooting = cke.RebootOptions{Command: sim.RebootCommand, CommandTimeout: cke.Duration(10 * time.Second), BootTimeout: cke.Duration(time.Minute),
+	Retries: new(1), Interval: cke.Duration(5 * time.Second), MaxConcurrent: 2, Settle: cke.Duration(10 * time.Second)}
+
+// editReboots changes the queue as an operator does. What is refused changes nothing.
+func (s *stage) editReboots(what string, edit func(cke.Reboots) (cke.Reboots, error)) {
+	s.Store().Ask(what, func(r *cke.Requests) {
+		if q, err := edit(r.Reboots); err == nil {
+			r.Reboots = q
+		}
+	})
+}
+
+// addReboots puts nodes of the cluster file into the queue.
+func (s *stage) addReboots(nodes ...string) {
+	declared, now := s.Store().Spec().Cluster, s.Now()
+	s.editReboots("reboot nodes", func(q cke.Reboots) (cke.Reboots, error) {
+		var all []cke.Node
+		for _, name := range nodes {
+			if n, there := declared.Node(name); there && q.Of(n.Address) == nil {
+				all = append(all, n)
+			}
+		}
+		return q.Add(all, "new kernel", "eve@host", now)
+	})
+}
+
+// reboot asks for reboots of one node or of all.
+func (n *nemesis) reboot(node *sim.Node) {
+	if n.IntN(3) == 0 {
+		n.s.addReboots(n.s.everyNode()...)
+		return
+	}
+	n.s.addReboots(node.Name())
+}
+
+// judgeReboots is what operators do about the queue.
+func (n *nemesis) judgeReboots(node *sim.Node) {
+	on, now, name := n.IntN(4) > 0, n.s.Now(), []string{node.Declared().Address}
+	switch n.IntN(4) {
+	case 0:
+		n.s.editReboots("enable or disable the reboot queue", func(q cke.Reboots) (cke.Reboots, error) { q.Disabled = !on; return q, nil })
+	case 1:
+		n.s.editReboots("cancel a reboot", func(q cke.Reboots) (cke.Reboots, error) { return q.Cancel(name, now) })
+	case 2:
+		n.s.editReboots("retry a reboot", func(q cke.Reboots) (cke.Reboots, error) { return q.Retry(name, now) })
+	case 3:
+		n.s.editReboots("skip a reboot", func(q cke.Reboots) (cke.Reboots, error) { return q.Skip(name) })
+	}
+}
+
+// endReboots cancels what is in the queue, and lets machines reboot as they should.
+func (n *nemesis) endReboots() {
+	for _, node := range n.s.Nodes() {
+		node.SetRebootMode(sim.Reboots)
+	}
+	now := n.s.Now()
+	n.s.editReboots("cancel all reboots", func(q cke.Reboots) (cke.Reboots, error) {
+		var all []string
+		for _, r := range q.Entries {
+			all = append(all, r.Address)
+		}
+		slices.Sort(all)
+		q.Disabled = true
+		return q.Cancel(all, now)
+	})
+}
+
+// rebooted plays until the queue is empty, or limit has passed, and returns the nodes in the order in which commands were started.
+func (s *stage) rebooted(limit time.Duration) (order []string) {
+	seen := map[string]bool{}
+	s.until(limit, func() bool {
+		s.succeed()
+		q := s.Store().Requests().Reboots
+		for _, r := range q.Entries {
+			if r.State == cke.RebootRebooting && !seen[r.ID] {
+				seen[r.ID] = true
+				order = append(order, r.Node)
+			}
+		}
+		return len(q.Entries) == 0
+	})
+	return order
+}
+
+// leader is the node of the member that leads.
+func (s *stage) leader() string {
+	for _, m := range s.told().Members {
+		if m.Role == "leader" {
+			return m.Name
+		}
+	}
+	return ""
+}
+
+// Five nodes, of which one is a spare, reboot one after the other while clients write: the spare first, the leader last.
+func TestReboots_TheLeaderLast(t *testing.T) {
+	t.Parallel()
+	play(t, 5, func(s *stage) {
+		c := s.cluster(s.Nodes())
+		c.Nodes[4].ControlPlane = false
+		c.Nodes[3].ControlPlane = false
+		s.Store().SetSpec(c)
+		s.daemon()
+		if !s.until(convergence, s.settled) {
+			t.Fatal("does not form")
+		}
+		leader := s.leader()
+		s.addReboots("n1", "n2", "n3", "n5")
+		order := s.rebooted(time.Hour)
+		if len(order) != 4 || order[0] != "n5" || order[3] != leader {
+			t.Errorf("the leader is %s, rebooted were %v", leader, order)
+		}
+		if now := s.leader(); now == leader || now == "" {
+			t.Errorf("%s leads", now)
+		}
+		for _, n := range []string{"n1", "n2", "n3", "n5"} {
+			if boots := s.Node(n).Boots(); boots != 1 {
+				t.Errorf("%s rebooted %d times", n, boots)
+			}
+		}
+		h := s.Store().Requests().Reboots.History
+		if len(h) != 4 || slices.ContainsFunc(h, func(e cke.EndedReboot) bool { return e.Result != cke.RebootDone || e.Attempts != 1 }) {
+			t.Errorf("%+v", h)
+		}
+		if !s.until(convergence, s.settled) || s.Violations() != nil {
+			t.Error(s.Violations())
+		}
+	})
+}
+
+// A node that never returns keeps those with members waiting, until an operator decides; others go on.
+func TestReboots_ANodeThatNeverReturns(t *testing.T) {
+	t.Parallel()
+	play(t, 5, func(s *stage) {
+		c := s.cluster(s.Nodes())
+		c.Nodes[4].ControlPlane, c.Nodes[3].ControlPlane = false, false
+		s.Store().SetSpec(c)
+		s.daemon()
+		if !s.until(convergence, s.settled) {
+			t.Fatal("does not form")
+		}
+		leader := s.leader()
+		followers := slices.DeleteFunc([]string{"n1", "n2", "n3"}, func(n string) bool { return n == leader })
+		s.Node(followers[0]).SetRebootMode(sim.StaysOff)
+		s.addReboots(followers...)
+		state := func(node string) cke.RebootState {
+			r := s.Store().Requests().Reboots.Of(s.Node(node).Declared().Address)
+			if r == nil {
+				return ""
+			}
+			return r.State
+		}
+		if !s.until(time.Hour, func() bool { return state(followers[0]) == cke.RebootFailed }) {
+			t.Fatalf("%s is %s", followers[0], state(followers[0]))
+		}
+		if !s.hasProblem(cke.CodeReboot, followers[0]) {
+			s.pass(time.Minute)
+		}
+		if !s.hasProblem(cke.CodeReboot, followers[0]) || len(s.Store().Requests().Drains) > 0 {
+			t.Errorf("%+v, leases %+v", s.told().Problems, s.Store().Requests().Drains)
+		}
+		s.addReboots("n4", "n5")
+		if !s.until(time.Hour, func() bool { return state("n4") == "" && state("n5") == "" }) {
+			t.Error("nodes without members wait, too")
+		}
+		s.pass(10 * time.Minute)
+		if state(followers[1]) != cke.RebootQueued {
+			t.Errorf("%s is %s", followers[1], state(followers[1]))
+		}
+		s.editReboots("skip", func(q cke.Reboots) (cke.Reboots, error) { return q.Skip(followers[:1]) })
+		s.pass(10 * time.Minute)
+		if state(followers[1]) != cke.RebootQueued {
+			t.Errorf("%s is %s although a member is away", followers[1], state(followers[1]))
+		}
+		s.Node(followers[0]).SetRebootMode(sim.Reboots)
+		s.Node(followers[0]).PowerOn()
+		if !s.until(time.Hour, func() bool { return state(followers[1]) == "" }) {
+			t.Errorf("%s is %s", followers[1], state(followers[1]))
+		}
+		now := s.Now()
+		s.editReboots("retry", func(q cke.Reboots) (cke.Reboots, error) { return q.Retry(followers[:1], now) })
+		if order := s.rebooted(time.Hour); len(order) != 1 || s.Violations() != nil {
+			t.Errorf("%v, %v", order, s.Violations())
+		}
+	})
+}
+
+// A daemon dies at every call of a reboot: the next one brings it to its end, and no machine is left without its member.
+func TestReboots_ADaemonDiesAtEveryCall(t *testing.T) {
+	t.Parallel()
+	calls := 0
+	for k := 1; k == 1 || k <= calls; k++ {
+		play(t, 3, func(s *stage) {
+			s.daemon()
+			if !s.until(convergence, s.settled) {
+				t.Fatal("does not form")
+			}
+			s.addReboots("n1", "n2", "n3")
+			writes := 0
+			s.Judge = func(_ int, c sim.Call) sim.Verdict {
+				if !c.Writes {
+					return sim.Proceed
+				}
+				writes++
+				switch {
+				case writes != k:
+					return sim.Proceed
+				case k%2 == 0:
+					return sim.KillBefore
+				}
+				return sim.KillAfter
+			}
+			order := s.rebooted(time.Hour)
+			if k == 1 {
+				calls = writes
+			}
+			if left := s.Store().Requests().Reboots; len(left.Entries) > 0 || !s.until(convergence, func() bool { s.succeed(); return s.settled() }) || s.Violations() != nil {
+				t.Errorf("killed at write %d: order %v, left %+v, %v", k, order, left.Entries, s.Violations())
+			}
+			for _, n := range s.Nodes() {
+				if n.Boots() == 0 {
+					t.Errorf("killed at write %d: %s did not reboot", k, n.Name())
+				}
+			}
+		})
+	}
+	if calls < 20 {
+		t.Errorf("only %d writes", calls)
+	}
+}
+
+// leasing is a ledger that gives a lease whoever else has one.
+type leasing struct{ cke.Ledger }
+
+func (l leasing) PutDrain(ctx context.Context, d cke.Drain) error {
+	asked, err := l.Asked(ctx)
+	if err != nil {
+		return err
+	}
+	for _, other := range asked.Drains {
+		if err := l.EndDrain(ctx, other.Node); err != nil {
+			return err
+		}
+	}
+	return l.Ledger.PutDrain(ctx, d)
+}
