@@ -3,7 +3,6 @@ package sim
 import (
 	"crypto/sha256"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -362,37 +361,6 @@ func (c *checker) writesOver(last cke.Identity) {
 	for _, l := range id.Lacks(last, id.BackedUp().Incarnation.ID) {
 		c.violated("an older store writes over the identity beside the backups, which has %s", l.What)
 	}
-}
-
-var errDamagedBeside = errors.New("the newest identity is damaged")
-
-// refusedBeside is why an order is refused by what lies beside the backups that it reads. Source: cmd/cke, compare.
-func (w *World) refusedBeside(id string, o cke.RestoreOrder) error {
-	switch {
-	case w.target.silent:
-		return errSilent
-	case w.store.down:
-		return errStoreDown
-	}
-	var all []cke.Beside
-	for incarnation := range w.target.beside {
-		b := cke.Beside{Incarnation: incarnation, Identity: w.target.newest(incarnation)}
-		if w.target.damaged[incarnation] && !slices.Contains(w.store.beside, digest(w.target.last(incarnation))) {
-			b.Unread = errDamagedBeside
-		}
-		all = append(all, b)
-	}
-	slices.SortFunc(all, func(a, b cke.Beside) int { return strings.Compare(a.Incarnation, b.Incarnation) })
-	refusal := o.RefusedBeside(w.store.identity, all)
-	if refusal == nil || refusal.Code == cke.CodeBackupDamaged && w.recordsCompared(id) {
-		return nil
-	}
-	return refusal
-}
-
-// recordsCompared reports whether a restore on record was compared.
-func (w *World) recordsCompared(id string) bool {
-	return slices.ContainsFunc(w.store.identity.Restores(), func(r cke.Restoration) bool { return r.ID == id && r.Compared })
 }
 
 // Update sets whether backups are taken. It never waits.

@@ -3,7 +3,9 @@ package main
 import (
 	"encoding/json"
 	"os"
+	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -79,7 +81,9 @@ func (h *lostHost) objects(t *testing.T, folder string) (names []string) {
 
 func (h *lostHost) remove(t *testing.T, folder string) {
 	t.Helper()
-	for _, name := range h.objects(t, folder) {
+	lineage, kind, _ := strings.Cut(folder, "/")
+	signatures := slices.DeleteFunc(h.objects(t, lineage+"/signatures"), func(name string) bool { return !strings.HasPrefix(path.Base(name), kind+"-") })
+	for _, name := range append(signatures, h.objects(t, folder)...) {
 		if err := h.to.Delete(t.Context(), name); err != nil {
 			t.Fatal(err)
 		}
