@@ -40,9 +40,10 @@ func proposal(c *sabakan.Choice) *cke.InventoryProposal {
 	return &cke.InventoryProposal{Hash: p.Hash, Cause: p.Cause, Reason: c.Reason, Old: p.Old, New: p.New, Confirm: p.Confirm, Auto: p.Auto, Forget: p.Forget}
 }
 
-// shownLog are the changes of the last day.
+// shownLog are the changes, and those rolled back, of the last day.
 func (w *work) shownLog() cke.InventoryLog {
 	l := w.after.InventoryLog
-	l.Changes = slices.DeleteFunc(slices.Clone(l.Changes), func(c cke.InventoryChange) bool { return w.c.Now().Sub(c.At) > daytime })
+	since := w.c.Now().Add(-daytime)
+	l.Changes = slices.DeleteFunc(slices.Clone(l.Changes), func(c cke.InventoryChange) bool { return c.At.Before(since) && c.RolledBackAt.Before(since) })
 	return l
 }

@@ -339,7 +339,7 @@ func (w *work) noteRolledBack(spec cke.Spec) {
 	for i := range changes {
 		c := &changes[i]
 		later := slices.ContainsFunc(changes[i+1:], func(o cke.InventoryChange) bool { return o.Old != "" && o.Old == c.New })
-		if c.RolledBackAt.IsZero() && spec.Generation > c.Generation && now.Sub(c.At) < daytime && !later && undone(*c, spec.Cluster) {
+		if c.RolledBackAt.IsZero() && spec.Generation > c.Generation && !later && undone(*c, spec.Cluster) {
 			c.RolledBackAt = now
 		}
 	}
