@@ -338,12 +338,19 @@ func (w *work) noteRolledBack(spec cke.Spec) {
 	now, changes := w.c.Now().UTC(), slices.Clone(w.after.Changes)
 	for i := range changes {
 		c := &changes[i]
-		later := slices.ContainsFunc(changes[i+1:], func(o cke.InventoryChange) bool { return o.Old != "" && o.Old == c.New })
-		if c.RolledBackAt.IsZero() && spec.Generation > c.Generation && !later && undone(*c, spec.Cluster) {
+		if c.RolledBackAt.IsZero() && spec.Generation > c.Generation && !reversed(*c, changes[i+1:]) && undone(*c, spec.Cluster) {
 			c.RolledBackAt = now
 		}
 	}
 	w.after.Changes, w.past.Changes = changes, changes
+}
+
+// reversed reports whether later changes of the inventory took the new machine away, or brought the old one back. One that moved is
+// where it was.
+func reversed(c cke.InventoryChange, later []cke.InventoryChange) bool {
+	return slices.ContainsFunc(later, func(o cke.InventoryChange) bool {
+		return o.Cause != cke.CauseMoved && (o.Old != "" && o.Old == c.New || o.New != "" && o.New == c.Old)
+	})
 }
 
 // undone reports whether a cluster file is as it was before a change, as far as the machines of that change go.
