@@ -20,7 +20,7 @@ type Change struct {
 	// Old is the serial of the machine that has to go, New that of the one in its place; empty: there is none.
 	Old string `json:"old,omitempty"`
 	New string `json:"new,omitempty"`
-	// Hash is the same as long as the change, its cause and the revision that it starts from are.
+	// Hash is the same as long as the change, its cause, the revision that it starts from and what has to be confirmed are.
 	Hash string `json:"hash"`
 	// Confirm are the reasons for which the operator has to confirm it in every mode; Auto: it may be applied without.
 	Confirm []string `json:"confirm,omitempty"`
@@ -35,11 +35,21 @@ type Change struct {
 type draft struct {
 	Change
 	reason string
+	// needs are the kinds of what has to be confirmed, which stay the same while the texts, which may have ages, do not.
+	needs []string
 	// ungated: neither members nor their options change, or there are none yet.
 	ungated bool
 	// fewer: there are fewer members afterward, so the tolerance may fall.
 	fewer bool
 }
+
+// confirm notes what the operator has to confirm in every mode, and its kind.
+func (d *draft) confirm(kind, format string, args ...any) {
+	d.needs, d.Confirm = append(d.needs, kind), append(d.Confirm, fmt.Sprintf(format, args...))
+}
+
+// override notes a stop that the operator has to override.
+func (d *draft) override(s Stop, why string) { d.confirm(string(s), "it overrides: %s", why) }
 
 // finish passes a draft through the outcome gate, and finds who has to confirm it.
 func (c *chooser) finish(d draft) verdict {
@@ -47,20 +57,18 @@ func (c *chooser) finish(d draft) verdict {
 		if !c.Override {
 			return verdict{reason: d.reason + ", and waits: " + why, stop: StopPerDay, overridable: true}
 		}
-		d.Confirm = append(d.Confirm, "it overrides: "+why)
+		d.override(StopPerDay, why)
 	}
 	if why := c.undone(d); why != "" {
 		if !c.Override {
 			return verdict{reason: d.reason + ", and waits: " + why, stop: StopNode, overridable: true}
 		}
-		d.Confirm = append(d.Confirm, "it overrides: "+why)
+		d.override(StopNode, why)
 	}
-	for _, why := range c.overridden() {
-		d.Confirm = append(d.Confirm, "it overrides: "+why)
-	}
+	c.overridden(&d)
 	for _, s := range c.dues {
 		if s.serial == d.Old && s.held != "" {
-			d.Confirm = append(d.Confirm, "it overrides: "+s.held)
+			d.override(StopNode, s.held)
 		}
 	}
 	if !d.ungated {
@@ -70,16 +78,18 @@ func (c *chooser) finish(d draft) verdict {
 	}
 	was, is := c.fatalOf(c.Spec.Cluster), c.fatalOf(d.Cluster)
 	if c.formed() && is > was {
-		d.Confirm = append(d.Confirm, fmt.Sprintf("%s could not be lost afterward, %d now", cke.Count(is, "zone"), was))
+		d.confirm("zones", "%s could not be lost afterward, %d now", cke.Count(is, "zone"), was)
 	}
 	for _, address := range d.Forget {
-		d.Confirm = append(d.Confirm, fmt.Sprintf("%s belonged to machine %s before: the host key that is pinned for it is forgotten", address, c.Past.Serials[address]))
+		d.confirm("forget "+address, "%s belonged to machine %s before: the host key that is pinned for it is forgotten", address, c.Past.Serials[address])
 	}
+	slices.Sort(d.needs)
 	d.Hash = hashOf(struct {
 		Generation int64
 		Cause      cke.InventoryCause
 		Cluster    cke.Cluster
-	}{c.Spec.Generation, d.Cause, d.Cluster})
+		Needs      []string
+	}{c.Spec.Generation, d.Cause, d.Cluster, d.needs})
 	d.Auto = c.o.Mode == cke.InventoryAuto && len(d.Confirm) == 0
 	return verdict{change: &d.Change, reason: d.reason}
 }
@@ -100,7 +110,7 @@ func (c *chooser) gate(d *draft) verdict {
 	case s.Tolerance < now && !d.fewer:
 		return no("%s could be lost afterward, %d now", cke.Count(max(s.Tolerance, 0), "member"), now)
 	case s.Least < 0:
-		d.Confirm = append(d.Confirm, "the cluster would not serve for a moment")
+		d.confirm("gap", "the cluster would not serve for a moment")
 	}
 	d.Simulated = &s
 	return verdict{}

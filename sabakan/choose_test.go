@@ -25,7 +25,8 @@ func TestChoose_IsPure(t *testing.T) {
 	}
 }
 
-// What the operator confirms is the change that was shown: its hash changes with the change, and with nothing else.
+// What the operator confirms is the change that was shown: its hash changes with the change and with what
+// has to be confirmed, and with nothing else.
 func TestChoose_TheHashIsThatOfTheChange(t *testing.T) {
 	hash := func(w *world) string {
 		t.Helper()
@@ -41,11 +42,23 @@ func TestChoose_TheHashIsThatOfTheChange(t *testing.T) {
 	later.Status.Members[0].Revision = 4711
 	edited := formed(3, 8).lasts(2, cke.HostRetired, time.Hour)
 	edited.Spec.Generation, edited.Status.Generation, edited.Status.ObservedGeneration = 8, 8, 8
+	overriding := func(ago time.Duration) *world {
+		w := formed(3, 8).changed(9, ago).lasts(2, cke.HostRetired, time.Hour)
+		w.Override = true
+		return w
+	}
+	gap := formed(3, 8).lasts(2, cke.HostRetired, time.Hour)
+	gap.ends = &sabakan.Simulated{Tolerance: 1, Least: -1}
+	if a, b := hash(overriding(time.Minute)), hash(overriding(5*time.Minute)); a != b {
+		t.Errorf("an override, and again minutes later: %s, %s", a, b)
+	}
 	for _, c := range []struct {
 		name string
 		w    *world
 		same bool
 	}{
+		{"in spite of a stop", overriding(time.Minute), false},
+		{"with a gap in the service", gap, false},
 		{"again a minute later", later, true},
 		{"by another revision of the file", edited, false},
 		{"for another cause", formed(3, 8).lasts(2, cke.HostRetiring, time.Hour), false},

@@ -35,7 +35,8 @@ func (c *chooser) bootstrap() verdict {
 	for _, k := range all {
 		c.place(&d, -1, k, true)
 	}
-	d.New, d.reason, d.Confirm = "", "there is no cluster yet: it would be bootstrapped on "+names(all), []string{"a bootstrap is always confirmed"}
+	d.New, d.reason = "", "there is no cluster yet: it would be bootstrapped on "+names(all)
+	d.confirm("bootstrap", "a bootstrap is always confirmed")
 	return c.finish(d)
 }
 
@@ -93,7 +94,7 @@ func (c *chooser) exchangeOf(s *standing) verdict {
 	all := c.candidates(spreadOf(others), max(len(c.Spec.Cluster.ControlPlane()), c.o.ControlPlane), true)
 	if len(all) == 0 && s.cause == cke.CauseSuccessor && len(others.ControlPlane()) > 0 {
 		d.Cluster, d.fewer, d.reason = others, true, s.words()+", and only that one is left: the member of "+s.Name()+" ends first"
-		d.Confirm = []string{"there is one member fewer until the machine at " + s.Address + " is declared"}
+		d.confirm("fewer", "there is one member fewer until the machine at %s is declared", s.Address)
 		return c.finish(d)
 	}
 	k, v := c.pick(all, s.words())
@@ -148,7 +149,7 @@ func (c *chooser) fewer() verdict {
 	}
 	d := draft{Change: Change{Cause: cke.CauseFewer, Old: last.serial, Cluster: c.edited()}, fewer: true,
 		reason: fmt.Sprintf("%s: %s is one no longer", what, last.Name())}
-	d.Confirm = []string{"there is one member fewer"}
+	d.confirm("fewer", "there is one member fewer")
 	if i := c.indexOf(last); last.state == cke.HostHealthy && last.serves && c.goodSpares() < c.o.Spares {
 		followPattern(&d.Cluster.Nodes[i], c.Template.Pattern(false))
 	} else {
@@ -220,7 +221,7 @@ func (c *chooser) described() verdict {
 		h := c.hosts[serialOf(*n, func(serial string) bool { return c.hosts[serial] != nil })]
 		if h == nil && n.Annotations[cke.AnnotationSerial] == "" {
 			if h = c.at[n.Address]; h != nil {
-				d.Confirm = append(d.Confirm, fmt.Sprintf("%s was not declared from the inventory, which has machine %s at its address", n.Name(), h.ID))
+				d.confirm("undeclared", "%s was not declared from the inventory, which has machine %s at its address", n.Name(), h.ID)
 			}
 		}
 		if h == nil {

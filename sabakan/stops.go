@@ -70,17 +70,15 @@ func (c *chooser) stopped(by []stop) bool {
 	return false
 }
 
-// overridden are the stops that apply and that the operator overrides.
-func (c *chooser) overridden() []string {
-	var all []string
+// overridden notes in a draft the stops that apply and that the operator overrides.
+func (c *chooser) overridden(d *draft) {
 	for _, s := range stops {
 		if s.overridable {
 			if why := s.why(c); why != "" {
-				all = append(all, why)
+				d.override(s.name, why)
 			}
 		}
 	}
-	return all
 }
 
 func (c *chooser) off() string {
