@@ -41,7 +41,7 @@ func largeInventory(machines int, second cke.HostState) sabakan.Input {
 		Template: cke.Template{Name: "prod", Nodes: []cke.Node{{ControlPlane: true}}, Inventory: cke.InventoryOptions{ControlPlane: 5, Roles: []string{"cs"}}}.Filled(),
 		Spec:     cke.Spec{Cluster: cke.Cluster{Name: "prod"}, Generation: 1},
 		Status:   cke.Status{Generation: 1, ObservedGeneration: 1, ObservedAt: now, Tolerance: 2, Etcd: cke.EtcdStatus{Quorate: true}},
-		Read:     cke.HostList{ReadAt: now}, Now: now, Checks: map[string]sabakan.Check{},
+		Read:     cke.HostList{ReadAt: now}, Now: now,
 		Simulate: func(cke.Cluster) (sabakan.Simulated, error) { return sabakan.Simulated{Least: 2, Tolerance: 2}, nil },
 	}
 	for i := range machines {
@@ -51,7 +51,6 @@ func largeInventory(machines int, second cke.HostState) sabakan.Input {
 			h.State = second
 		}
 		in.Read.Hosts = append(in.Read.Hosts, h)
-		in.Checks[h.ID] = sabakan.Check{At: now}
 		if i < 5 {
 			n := cke.Node{Address: h.Addresses[0], Hostname: h.ID, ControlPlane: true, Zone: fmt.Sprintf("rack%d", h.Rack),
 				Labels: map[string]string{cke.LabelRole: "cs", "machine-type": "big"}, Annotations: map[string]string{cke.AnnotationSerial: h.ID}}
@@ -59,6 +58,7 @@ func largeInventory(machines int, second cke.HostState) sabakan.Input {
 			in.Status.Members = append(in.Status.Members, cke.MemberStatus{Name: h.ID, Address: n.Address, Join: cke.JoinID(h.ID), Ready: true})
 		}
 	}
+	in.Unchecked()
 	earlier := in.Read
 	earlier.ReadAt = now.Add(-30 * time.Second)
 	in.Past = in.Past.Next(earlier, in.Spec, in.Status, 30*time.Second, sabakan.Overridden)

@@ -28,7 +28,7 @@ func TestChoose_BadCases(t *testing.T) {
 			{"another serial, and the member is dead", "formed 3 8; gone 2 5m; successor 2; silent 2 5m", "successor"},
 			{"the machine is in another rack now", "formed 3 8; rack 2 9", "described"},
 			{"it has another address and answers at the old one", "formed 3 8; address 2 10.0.9.9", ""},
-			{"it has another address and is silent", "formed 3 8; address 2 10.0.9.9; silent 2 1h", "moved"},
+			{"it has another address and is silent", "formed 3 8; address 2 10.0.9.9; silent 2 1h; checked 2", "moved"},
 			{"two have exchanged their addresses", "formed 3 8; address 2 10.0.0.3; address 3 10.0.0.2; silent 2 1h", ""},
 			{"its new address is a member's", "formed 3 8; spare 8; address 8 10.0.0.1; silent 8 1h", ""},
 			{"an old machine is powered on again", "formed 3 8; changed 8 1h; spares 1; without 4", "spare"},

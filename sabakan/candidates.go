@@ -118,7 +118,7 @@ func (c *chooser) newSearch() *search {
 func (s *search) judge(h *cke.Host, spares bool) int {
 	c, o, address := s.c, s.c.o, addressOf(*h)
 	i, declared := s.declared[h.ID]
-	check, checked := c.Checks[h.ID]
+	check, checked := c.checkOf(h)
 	switch {
 	case declared && (!spares || c.Spec.Cluster.Nodes[i].ControlPlane), !declared && s.used[address]:
 		return inCluster
@@ -140,7 +140,7 @@ func (s *search) judge(h *cke.Host, spares bool) int {
 		return repaired
 	case s.inBadZone(h):
 		return inBadZone
-	case declared && !c.spareReady(c.Spec.Cluster.Nodes[i]), !declared && checked && c.fresh(check) && check.Problem != "":
+	case declared && !c.spareReady(c.Spec.Cluster.Nodes[i]), !declared && checked && check.Problem != "":
 		return failedCheck
 	}
 	return fit
@@ -163,9 +163,11 @@ func isAddress(s string) bool {
 	return err == nil
 }
 
-func (c *chooser) fresh(k Check) bool {
+// checkOf returns the check of a machine; false: there is no fresh one at its address.
+func (c *chooser) checkOf(h *cke.Host) (Check, bool) {
+	k := c.Checks[h.ID]
 	age := c.Now.Sub(k.At)
-	return age <= freshCheck && age >= -freshCheck
+	return k, age <= freshCheck && age >= -freshCheck && k.Address == addressOf(*h)
 }
 
 // spareReady reports whether a declared node answers, and nothing uses etcd's ports on it.
@@ -193,8 +195,8 @@ func (c *chooser) fitting(spares bool) []candidate {
 		if at, declared := s.declared[h.ID]; declared {
 			k.spare, k.zone = at, cmp.Or(c.Spec.Cluster.Nodes[at].Zone, k.zone)
 		}
-		check, checked := c.Checks[h.ID]
-		k.checked = k.spare >= 0 || checked && c.fresh(check)
+		_, checked := c.checkOf(h)
+		k.checked = k.spare >= 0 || checked
 		s.fit = append(s.fit, k)
 	}
 	c.found[spares] = s

@@ -38,8 +38,18 @@ type Input struct {
 // Check is whether a machine that carries no member can carry one: SSH, engine, ports and what is left on it.
 type Check struct {
 	At time.Time
+	// Address is where the machine was checked: at another one, it is unknown.
+	Address string
 	// Problem is what is in the way; empty: nothing is.
 	Problem string
+}
+
+// Unchecked lets machines pass that cannot be checked: for each that was read, as if its check had just found nothing.
+func (in *Input) Unchecked() {
+	in.Checks = make(map[string]Check, len(in.Read.Hosts))
+	for _, h := range in.Read.Hosts {
+		in.Checks[h.ID] = Check{At: in.Now, Address: addressOf(h)}
+	}
 }
 
 // Simulated is how the work on a cluster file would end.

@@ -168,7 +168,7 @@ func TestMachines_SayWhatEachIsFor(t *testing.T) {
 	w := formed(3, 9)
 	w.declare(4, false)
 	w.lasts(5, cke.HostUnhealthy, time.Hour)
-	w.Checks["s6"] = sabakan.Check{At: noon, Problem: "port 2379 is taken"}
+	w.Checks["s6"] = sabakan.Check{At: noon, Address: "10.0.0.6", Problem: "port 2379 is taken"}
 	w.host(7).Role = "ss"
 	w.Taken = map[string]string{"10.0.0.8": "other"}
 	var got []string

@@ -31,9 +31,7 @@ func (r *reads) once(change func(*world)) sabakan.Choice {
 		r.Status.Members[i].Watched += cke.Duration(interval)
 	}
 	r.Now, r.Read.ReadAt, r.Status.ObservedAt = r.at, r.at, r.at
-	for serial := range r.Checks {
-		r.Checks[serial] = sabakan.Check{At: r.at}
-	}
+	r.Unchecked()
 	c := sabakan.Choose(r.Input)
 	if c.Acceptance != "" {
 		r.Past = r.Past.Next(r.Read, r.Spec, r.Status, interval, c.Acceptance)

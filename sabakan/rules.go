@@ -165,7 +165,8 @@ func (s *standing) before(o *standing, zones spread) int {
 		cke.CompareBools(leads(s), leads(o)), strings.Compare(o.serial, s.serial))
 }
 
-// moved: a machine has another address. It is believed if two reads say so and the node does not answer at the old one.
+// moved: a machine has another address. It is believed if two reads say so, the node does not answer at the old one, and the
+// machine passes its check at the new one.
 func (c *chooser) moved() verdict {
 	for i := range c.nodes {
 		s := &c.nodes[i]
@@ -177,15 +178,27 @@ func (c *chooser) moved() verdict {
 			continue
 		}
 		says := fmt.Sprintf("machine %s moved from %s to %s", s.serial, s.Address, to)
+		check, checked := c.checkOf(s.host)
+		answers, silent := c.answers(s.Address)
 		switch other := c.usedBy(to); {
 		case other != "":
 			c.note(Note{Node: s.Name(), Code: cke.CodeHostDisagrees, Text: fmt.Sprintf("%s, the address of %s", says, other)})
 			continue
-		case s.serves:
+		case c.Taken[to] != "":
+			c.note(Note{Node: s.Name(), Code: cke.CodeHostDisagrees, Text: fmt.Sprintf("%s, the address of a node of cluster %s", says, c.Taken[to])})
+			continue
+		case s.serves || answers:
 			c.note(Note{Node: s.Name(), Code: cke.CodeHostDisagrees, Text: fmt.Sprintf("%s, by the inventory, and it answers at the old address", says)})
 			continue
-		case s.silent < healthyFor:
-			c.note(Note{Node: s.Name(), Text: says, Until: c.Now.Add(healthyFor - s.silent)})
+		case silent < healthyFor:
+			c.note(Note{Node: s.Name(), Text: says, Until: c.Now.Add(healthyFor - silent)})
+			continue
+		case !checked:
+			c.out.Check = append(c.out.Check, s.serial)
+			c.note(Note{Node: s.Name(), Text: says + "; it is to be checked there first"})
+			continue
+		case check.Problem != "":
+			c.note(Note{Node: s.Name(), Text: says + ", and no member can be there: " + check.Problem})
 			continue
 		}
 		d := draft{Change: Change{Cause: cke.CauseMoved, Old: s.serial, New: s.serial, Cluster: c.edited()}, reason: says, ungated: !s.ControlPlane}

@@ -84,6 +84,7 @@ var verbs = map[string]func(w *world, a words){
 	"hibernated": func(w *world, _ words) { w.Status.Hibernation = &cke.Hibernation{} },
 	"deleting":   func(w *world, _ words) { w.Spec.DeleteRequestedAt = noon },
 	"status":     func(w *world, a words) { w.Status.ObservedAt = noon.Add(-a.time(0)) },
+	"answers":    func(w *world, a words) { w.Status.Nodes[a.number(0)-1].Problem = nil },
 	"lost":       func(w *world, _ words) { w.Status.Tolerance, w.Status.Etcd.Quorate = -1, false },
 	"unobserved": func(w *world, _ words) { w.Status.Generation-- },
 	"unapplied":  func(w *world, _ words) { w.Status.ObservedGeneration-- },
@@ -103,8 +104,9 @@ var verbs = map[string]func(w *world, a words){
 			delete(w.Checks, "s"+i)
 		}
 	},
-	"failed":   func(w *world, a words) { w.Checks["s"+a[0]] = sabakan.Check{At: noon, Problem: "port 2379 is taken"} },
-	"taken":    func(w *world, a words) { w.Taken = map[string]string{"10.0.0." + a[0]: "other"} },
+	"failed":   func(w *world, a words) { w.check(a.number(0), "port 2379 is taken") },
+	"checked":  func(w *world, a words) { w.check(a.number(0), "") },
+	"taken":    func(w *world, a words) { w.Taken = map[string]string{w.host(a.number(0)).Addresses[0]: "other"} },
 	"repaired": func(w *world, a words) { w.Repaired = []string{"s" + a[0]} },
 	// changes
 	"changed": func(w *world, a words) { w.changed(a.number(0), a.time(1)) },

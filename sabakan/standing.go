@@ -43,22 +43,22 @@ func (c *chooser) standing(n cke.Node) (standing, bool) {
 		s.member, s.serves, s.silent = m, m.Ready, time.Duration(m.Watched)
 	}
 	if !n.ControlPlane {
-		s.spareAnswers(c)
+		s.serves, s.silent = c.answers(n.Address)
 	}
 	return s, true
 }
 
-// spareAnswers notes whether a node without member answers.
-func (s *standing) spareAnswers(c *chooser) {
-	i := slices.IndexFunc(c.Status.Nodes, func(o cke.NodeStatus) bool { return o.Node.Address == s.Address })
+// answers reports whether the node at an address answers, and if not, for how long it was seen not to.
+func (c *chooser) answers(address string) (answers bool, silent time.Duration) {
+	i := slices.IndexFunc(c.Status.Nodes, func(o cke.NodeStatus) bool { return o.Node.Address == address })
 	if i < 0 {
-		return
+		return false, 0
 	}
 	o := c.Status.Nodes[i]
-	s.serves, s.silent = o.Answered(), 0
-	if !s.serves && !o.SeenAt.IsZero() {
-		s.silent = max(0, c.Now.Sub(o.SeenAt))
+	if o.Answered() || o.SeenAt.IsZero() {
+		return o.Answered(), 0
 	}
+	return false, max(0, c.Now.Sub(o.SeenAt))
 }
 
 // lasting reports whether at least two good reads in a row had the state of the machine.

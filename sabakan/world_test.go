@@ -36,7 +36,7 @@ func blank(hosts int) *world {
 			State: cke.HostHealthy, For: 100 * time.Hour}
 		w.Read.Hosts = append(w.Read.Hosts, h)
 		w.Past.Hosts[h.ID] = sabakan.HostPast{State: h.State, Address: h.Addresses[0], Reads: 100, Watched: cke.Duration(time.Hour), Accepted: h.State}
-		w.Checks[h.ID] = sabakan.Check{At: noon}
+		w.Checks[h.ID] = sabakan.Check{At: noon, Address: h.Addresses[0]}
 	}
 	w.Simulate = func(c cke.Cluster) (sabakan.Simulated, error) {
 		if w.ends != nil {
@@ -155,7 +155,7 @@ func (w *world) successor(i int) *world {
 	h := cke.Host{ID: fmt.Sprintf("t%d", i), Addresses: []string{fmt.Sprintf("10.0.0.%d", i)}, Role: "cs", Rack: (i-1)%racks + 1, State: cke.HostHealthy, For: time.Hour}
 	w.Read.Hosts = append(w.Read.Hosts, h)
 	w.Past.Hosts[h.ID] = sabakan.HostPast{State: h.State, Address: h.Addresses[0], Reads: 20, Accepted: h.State}
-	w.Checks[h.ID] = sabakan.Check{At: noon}
+	w.Checks[h.ID] = sabakan.Check{At: noon, Address: h.Addresses[0]}
 	return w
 }
 
@@ -167,6 +167,12 @@ func (w *world) addressed(i int, address string) *world {
 	p.Address = address
 	w.Past.Hosts[h.ID] = p
 	return w
+}
+
+// check checks machine i at the address that it has now.
+func (w *world) check(i int, problem string) {
+	h := w.host(i)
+	w.Checks[h.ID] = sabakan.Check{At: noon, Address: h.Addresses[0], Problem: problem}
 }
 
 // changed puts a change into the past that exchanged machine i, 0: none.

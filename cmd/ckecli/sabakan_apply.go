@@ -189,7 +189,7 @@ func (a *app) bootstrapFromInventory(ctx context.Context, s store, cluster strin
 			return 0, err
 		}
 		for _, n := range nodes {
-			in.Checks[n.Hostname] = sabakan.Check{At: in.Now, Problem: found[n.Address]}
+			in.Checks[n.Hostname] = sabakan.Check{At: in.Now, Address: n.Address, Problem: found[n.Address]}
 			if found[n.Address] != "" {
 				fmt.Fprintf(a.stderr, "  %s does not fit: %s\n", n.Hostname, found[n.Address])
 			}
@@ -263,10 +263,8 @@ func (a *app) storedInput(ctx context.Context, s store, cluster string) (sabakan
 		assume(&in, timeless)
 		return in, nil
 	}
-	in.Past, in.Checks = sabakan.Past(past), map[string]sabakan.Check{}
-	for _, h := range in.Read.Hosts {
-		in.Checks[h.ID] = sabakan.Check{At: in.Now}
-	}
+	in.Past = sabakan.Past(past)
+	in.Unchecked()
 	return in, nil
 }
 

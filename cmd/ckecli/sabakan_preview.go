@@ -142,13 +142,13 @@ func (a *app) previewInput(ctx context.Context, s store, t cke.Template) (sabaka
 
 // assume puts into the input what a single read does not show.
 func assume(in *sabakan.Input, timeless bool) {
-	in.Past.Hosts, in.Checks = map[string]sabakan.HostPast{}, map[string]sabakan.Check{}
+	in.Unchecked()
+	in.Past.Hosts = map[string]sabakan.HostPast{}
 	in.Past.ReadAt = in.Now.Add(-time.Duration(in.Template.Inventory.Interval))
 	for i := range in.Read.Hosts {
 		if timeless {
 			in.Read.Hosts[i].For = assumedFor
 		}
-		in.Checks[in.Read.Hosts[i].ID] = sabakan.Check{At: in.Now}
 	}
 	read := in.Read
 	for range 2 { // the first one does not know for how long a machine was missing

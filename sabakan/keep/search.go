@@ -52,7 +52,7 @@ func (w *work) search(run context.Context, in sabakan.Input) {
 			var problems map[string]string
 			if problems, f.err = w.c.Check(ctx, k.Spec, k.Identity, nodes, forgotten); f.err == nil {
 				for _, n := range nodes {
-					f.checks[n.Hostname] = sabakan.Check{At: w.c.Now(), Problem: problems[n.Address]}
+					f.checks[n.Hostname] = sabakan.Check{At: w.c.Now(), Address: n.Address, Problem: problems[n.Address]}
 				}
 			}
 		}
