@@ -25,7 +25,8 @@ func TestChoose_BadCases(t *testing.T) {
 		}},
 		{"identity", []struct{ name, scene, want string }{
 			{"another serial at a member's address, which serves", "formed 3 8; gone 2 5m; successor 2", ""},
-			{"another serial, and the member is dead", "formed 3 8; gone 2 5m; successor 2; silent 2 5m", "successor"},
+			{"another serial, and the member is silent for minutes", "formed 3 8; gone 2 5m; successor 2; silent 2 5m", ""},
+			{"another serial, and the member is dead", "formed 3 8; gone 2 30m; successor 2; silent 2 30m", "successor"},
 			{"the machine is in another rack now", "formed 3 8; rack 2 9", "described"},
 			{"it has another address and answers at the old one", "formed 3 8; address 2 10.0.9.9", ""},
 			{"it has another address and is silent", "formed 3 8; address 2 10.0.9.9; silent 2 1h; checked 2", "moved"},
