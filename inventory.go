@@ -102,6 +102,30 @@ type InventoryLog struct {
 	Answer *InventoryAnswer `json:"answer,omitempty"`
 }
 
+// keptInventoryChanges is how many changes of an inventory are kept, unless more of them count still.
+const keptInventoryChanges = 50
+
+// Bounded returns the log without what it has too many of, the oldest first: changes older than a day, then those that moved no
+// member. A move, or what was rolled back, counts for a day, and stays for as long.
+func (l InventoryLog) Bounded(now time.Time) InventoryLog {
+	const day = 24 * time.Hour
+	l.Changes = slices.Clone(l.Changes)
+	over := len(l.Changes) - keptInventoryChanges
+	for _, goes := range []func(InventoryChange) bool{
+		func(c InventoryChange) bool { return now.Sub(c.At) >= day },
+		func(c InventoryChange) bool { return !c.Cause.Moves() },
+	} {
+		l.Changes = slices.DeleteFunc(l.Changes, func(c InventoryChange) bool {
+			if over <= 0 || now.Sub(c.RolledBackAt) < day || !goes(c) {
+				return false
+			}
+			over--
+			return true
+		})
+	}
+	return l
+}
+
 // InventoryChange is a change that was stored as a revision of the cluster file.
 type InventoryChange struct {
 	Generation int64          `json:"generation"`

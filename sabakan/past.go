@@ -18,8 +18,6 @@ const (
 	lateAcceptance = 10 * time.Minute
 	// missedReads is how many intervals a read may be late.
 	missedReads = 3
-	// keptChanges bounds the changes that are remembered.
-	keptChanges = 50
 )
 
 // Past is what Choose knows of earlier reads and changes.
@@ -48,7 +46,7 @@ func bad(s cke.HostState) bool {
 
 // Next returns the past after one more good read, from which Choose returned this acceptance. It is called once for each read.
 func (p Past) Next(read cke.HostList, spec cke.Spec, status cke.Status, interval time.Duration, a Acceptance) Past {
-	next := Past{ReadAt: read.ReadAt, Hosts: make(map[string]HostPast, len(read.Hosts)), Serials: map[string]string{}, InventoryLog: p.InventoryLog}
+	next := Past{ReadAt: read.ReadAt, Hosts: make(map[string]HostPast, len(read.Hosts)), Serials: map[string]string{}, InventoryLog: p.InventoryLog.Bounded(read.ReadAt)}
 	passed := read.ReadAt.Sub(p.ReadAt)
 	if passed < 0 || passed > missedReads*interval {
 		passed = 0
@@ -81,7 +79,6 @@ func (p Past) Next(read cke.HostList, spec cke.Spec, status cke.Status, interval
 			next.Serials[address] = serial
 		}
 	}
-	next.Changes = slices.Clone(p.Changes[max(0, len(p.Changes)-keptChanges):])
 	for i := range next.Changes {
 		if c := &next.Changes[i]; c.ConvergedAt.IsZero() && status.ObservedGeneration >= c.Generation {
 			c.ConvergedAt = status.ObservedAt

@@ -182,6 +182,28 @@ func TestPast_FromThreeToFiveAndBack(t *testing.T) {
 	}
 }
 
+// Revisions that move no member do not push the moves of a day, nor what was rolled back, out of what is remembered.
+func TestPast_TheMovesOfADayAreRemembered(t *testing.T) {
+	r := begin(formed(3, 8))
+	r.Past.Changes = append(r.Past.Changes, sabakan.Applied{Cause: cke.CauseMore, Old: "s7", At: r.at.Add(-50 * time.Hour), RolledBackAt: r.at},
+		sabakan.Applied{Cause: cke.CauseRetired, Old: "s8", At: r.at}, sabakan.Applied{Cause: cke.CauseRetired, Old: "s9", At: r.at})
+	for range 60 {
+		r.Past.Changes = append(r.Past.Changes, sabakan.Applied{Cause: cke.CauseDescribed, At: r.at})
+		r.once(nil)
+	}
+	r.once(func(w *world) { w.now(2, cke.HostRetired, 0) })
+	if c, after := r.until(2 * time.Hour); c.Stop != sabakan.StopPerDay || len(r.Past.Changes) > 50 || r.Past.Changes[0].Old != "s7" {
+		t.Fatalf("after %s: %+v, %d changes", after, c, len(r.Past.Changes))
+	}
+	if c, after := r.until(48 * time.Hour); c.Change == nil || after < 20*time.Hour {
+		t.Fatalf("after %s: %+v", after, c)
+	}
+	r.at = r.at.Add(24 * time.Hour)
+	if r.once(nil); len(r.Past.Changes) > 50 {
+		t.Errorf("%d changes", len(r.Past.Changes))
+	}
+}
+
 // What is remembered has bounds.
 func TestPast_IsBounded(t *testing.T) {
 	r := begin(formed(3, 4))

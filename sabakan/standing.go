@@ -84,7 +84,9 @@ var exchanges = []struct {
 	{cke.CauseMissing, func(c *chooser, s *standing) bool {
 		return s.state == missing && s.past.Watched >= c.o.Grace.Missing && slices.Contains(c.Unregistered, s.serial)
 	}, "is no longer registered"},
-	{cke.CauseSuccessor, func(c *chooser, s *standing) bool { return s.state == missing && c.silentFor(s) && c.successor(s) != nil }, "is gone, and another machine has its address"},
+	{cke.CauseSuccessor, func(c *chooser, s *standing) bool {
+		return s.state == missing && c.silentFor(s) && c.successor(s) != nil
+	}, "is gone, and another machine has its address"},
 	{cke.CauseRetiring, func(c *chooser, s *standing) bool { return s.in(cke.HostRetiring, c.o.Grace.Retiring) }, "is retiring"},
 	{cke.CauseUnreachable, func(c *chooser, s *standing) bool {
 		return s.in(cke.HostUnreachable, c.o.Grace.Unreachable) && c.silentFor(s)

@@ -19,8 +19,6 @@ const (
 	keptHosts = 5000
 	// maxPast leaves room below etcd's limit for a request.
 	maxPast = 1 << 20 // bytes
-	// keptInventoryChanges is how many changes of an inventory are kept.
-	keptInventoryChanges = 50
 )
 
 // Inventories returns the names of all clusters about whose inventory something is said, sorted: there may be no such cluster yet.
@@ -172,7 +170,7 @@ func someHosts(p cke.InventoryPast, most int) map[string]cke.HostPast {
 
 // PutInventoryLog stores what an inventory changed, with the answer to an order, which is over with it; answered: there is one.
 func (t *Term) PutInventoryLog(ctx context.Context, l cke.InventoryLog, answered bool) error {
-	op, err := put(t.s.keys.inventoryLog(t.cluster), boundedLog(l))
+	op, err := put(t.s.keys.inventoryLog(t.cluster), l.Bounded(time.Now()))
 	if err != nil {
 		return err
 	}
@@ -181,11 +179,6 @@ func (t *Term) PutInventoryLog(ctx context.Context, l cke.InventoryLog, answered
 		ops = append(ops, clientv3.OpDelete(t.s.keys.request(t.cluster, requestInventory)))
 	}
 	return t.write(ctx, "store the changes of the inventory of "+t.cluster, []clientv3.Cmp{present(t.s.keys.spec(t.cluster))}, ops...)
-}
-
-func boundedLog(l cke.InventoryLog) cke.InventoryLog {
-	l.Changes = l.Changes[max(0, len(l.Changes)-keptInventoryChanges):]
-	return l
 }
 
 // EditSpec stores a revision that an inventory leads to, with the log of its changes, and returns both. The order that asked for it
@@ -212,7 +205,7 @@ func (t *Term) EditSpec(ctx context.Context, e cke.InventoryEdit) (cke.Spec, cke
 		e.Log.Answer = &cke.InventoryAnswer{Order: *e.Order, At: next.SetAt, Generation: next.Generation}
 		ops = append(ops, clientv3.OpDelete(t.s.keys.request(t.cluster, requestInventory)))
 	}
-	e.Log = boundedLog(e.Log)
+	e.Log = e.Log.Bounded(next.SetAt)
 	op, err := put(t.s.keys.inventoryLog(t.cluster), e.Log)
 	if err != nil {
 		return now, e.Log, err

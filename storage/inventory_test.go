@@ -76,8 +76,11 @@ func TestTerm_StoresARevisionThatAnInventoryLeadsTo(t *testing.T) {
 	c.Nodes[2] = cke.Node{Address: "10.0.0.14", Hostname: "cp4", ControlPlane: true}
 	e := cke.InventoryEdit{Generation: was.Generation, Cluster: c, Source: []byte("text"), By: "inventory", Cause: cke.CauseRetired, Forget: []string{"10.0.0.13"}, Order: &order,
 		Change: cke.InventoryChange{Cause: cke.CauseRetired, Old: "cp3", New: "cp4"}}
-	for range keptInventoryChanges + 5 {
-		e.Log.Changes = append(e.Log.Changes, cke.InventoryChange{Cause: cke.CauseSpare})
+	const kept = 50
+	moved := time.Now().UTC().Add(-time.Hour)
+	e.Log.Changes = []cke.InventoryChange{{Cause: cke.CauseMore, New: "cp3", At: moved}}
+	for range kept + 5 {
+		e.Log.Changes = append(e.Log.Changes, cke.InventoryChange{Cause: cke.CauseDescribed, At: moved})
 	}
 	spec, log, err := term.EditSpec(ctx, e)
 	must(t, err)
@@ -91,7 +94,7 @@ func TestTerm_StoresARevisionThatAnInventoryLeadsTo(t *testing.T) {
 	if diff := cmp.Diff(log, past.InventoryLog); diff != "" {
 		t.Error(diff)
 	}
-	if last := log.Changes[len(log.Changes)-1]; len(log.Changes) != keptInventoryChanges || last.Generation != 2 || last.At.IsZero() || last.Old != "cp3" || log.Answer == nil || log.Answer.Generation != 2 || log.Answer.Order.ID != order.ID {
+	if last := log.Changes[len(log.Changes)-1]; len(log.Changes) != kept || log.Changes[0].New != "cp3" || last.Generation != 2 || last.At.IsZero() || last.Old != "cp3" || log.Answer == nil || log.Answer.Generation != 2 || log.Answer.Order.ID != order.ID {
 		t.Errorf("%+v", log)
 	}
 	if keys, err := s.HostKeys(ctx, "prod"); err != nil || keys["10.0.0.13"] != "" || keys["10.0.0.12"] == "" {
