@@ -29,6 +29,8 @@ type Input struct {
 	// Taken names the other cluster that a machine belongs to, by address. Repaired are the serials of those being repaired.
 	Taken    map[string]string
 	Repaired []string
+	// TakenProblem is why Taken is not known as it is now; empty: it is.
+	TakenProblem string
 	// Override: the operator asked for a change in spite of a stop that can be overridden.
 	Override bool
 	// Simulate returns how it would end if this were the cluster file.

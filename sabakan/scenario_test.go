@@ -107,6 +107,7 @@ var verbs = map[string]func(w *world, a words){
 	"failed":   func(w *world, a words) { w.check(a.number(0), "port 2379 is taken") },
 	"checked":  func(w *world, a words) { w.check(a.number(0), "") },
 	"taken":    func(w *world, a words) { w.Taken = map[string]string{w.host(a.number(0)).Addresses[0]: "other"} },
+	"others":   func(w *world, a words) { w.TakenProblem = strings.Join(a, " ") },
 	"repaired": func(w *world, a words) { w.Repaired = []string{"s" + a[0]} },
 	// changes
 	"changed": func(w *world, a words) { w.changed(a.number(0), a.time(1)) },

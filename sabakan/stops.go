@@ -23,6 +23,7 @@ const (
 	StopStatus    Stop = "status"
 	StopQuorum    Stop = "quorum"
 	StopInFlight  Stop = "in-flight"
+	StopOthers    Stop = "others"
 	StopMany      Stop = "many"
 	StopSettle    Stop = "settle"
 	StopPerDay    Stop = "per-day"
@@ -51,6 +52,7 @@ var (
 		{StopStatus, cke.CodeNoLeader, false, (*chooser).unobserved},
 		{StopQuorum, cke.CodeNoQuorum, false, (*chooser).quorumless},
 		{StopInFlight, cke.CodeCannot, false, (*chooser).inFlight},
+		{StopOthers, cke.CodeCannot, false, (*chooser).othersUnknown},
 		{StopMany, cke.CodeManyHosts, true, func(c *chooser) string { return c.many }},
 		{StopSettle, "", true, (*chooser).settling},
 	}
@@ -190,6 +192,14 @@ func (c *chooser) inFlight() string {
 		}
 	}
 	return ""
+}
+
+// othersUnknown: a machine may have become a node of another cluster meanwhile.
+func (c *chooser) othersUnknown() string {
+	if c.TakenProblem == "" {
+		return ""
+	}
+	return "the nodes of other clusters cannot be read: " + c.TakenProblem
 }
 
 // isDue reports whether the machine of the node with this name has to go.

@@ -34,6 +34,7 @@ type house struct {
 	hosts    []cke.Host
 	since    map[string]time.Time // of states
 	fails    error                // of reads
+	others   error                // of reading other clusters
 	unknown  []string             // serials that were asked for
 	unfit    map[string]string    // what a check finds, by address
 	checked  []string
@@ -196,7 +197,11 @@ func (h *house) lead(f func(k *keep.Keeper)) {
 		},
 		Settings: func() *cke.InventorySettings { h.mu.Lock(); defer h.mu.Unlock(); return h.settings },
 		Order:    func() *cke.InventoryOrder { h.mu.Lock(); defer h.mu.Unlock(); return h.order },
-		Others:   func(context.Context) (map[string]string, error) { return nil, nil },
+		Others: func(context.Context) (map[string]string, error) {
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			return nil, h.others
+		},
 		Template: func(s cke.InventorySettings) (cke.Template, error) {
 			if strings.Contains(s.Template, "fault") {
 				return cke.Template{}, errors.New("the template has a fault")

@@ -1,6 +1,7 @@
 package keep_test
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -80,6 +81,33 @@ func TestKeeper_AnOrderOverridesNoLaterStop(t *testing.T) {
 			h.asks(o.Hash)
 			pass(10 * time.Second)
 			is(t, "once it is confirmed, members", h.members(), "s1 s3 s4")
+		})
+	})
+}
+
+// While the file of another cluster cannot be read, that is shown, orders are answered, and nothing is changed.
+func TestKeeper_SaysThatOtherClustersCannotBeRead(t *testing.T) {
+	play(t, 5, cke.InventoryPropose, func(t *testing.T, h *house) {
+		h.lead(func(k *keep.Keeper) {
+			pass(time.Minute)
+			h.turns("s2", cke.HostRetired)
+			pass(2 * time.Minute)
+			hash := k.Status().Change.Hash
+			h.change(func() { h.others = errors.New("cluster dev: unknown field") })
+			pass(5 * time.Minute)
+			s := k.Status()
+			if s.Stop != "others" || s.Code != cke.CodeCannot || !strings.Contains(s.Reason, "cluster dev: unknown field") || s.Change != nil || time.Since(s.ReadAt) > time.Minute {
+				t.Fatalf("%+v", s)
+			}
+			h.asks(hash)
+			pass(10 * time.Second)
+			if a := k.Status().Log.Answer; a == nil || !strings.Contains(a.Refused, "cluster dev") {
+				t.Errorf("%+v", a)
+			}
+			is(t, "members", h.members(), "s1 s2 s3")
+			h.change(func() { h.others = nil })
+			pass(2 * time.Minute)
+			is(t, "once it can be read, the change", k.Status().Change.Hash, hash)
 		})
 	})
 }

@@ -201,7 +201,7 @@ func (w *work) took(ctx context.Context, t taken) {
 }
 
 // input is what is chosen from.
-func (w *work) input(ctx context.Context, k cke.InventoryWanted) (sabakan.Input, error) {
+func (w *work) input(ctx context.Context, k cke.InventoryWanted) sabakan.Input {
 	in := sabakan.Input{Template: w.template, Read: w.read.Good, Spec: k.Spec, Status: k.Status, Past: w.past, Now: w.c.Now(), Checks: w.checks,
 		Simulate: w.c.Simulate(ctx, k)}
 	if w.read.Err != nil {
@@ -214,14 +214,14 @@ func (w *work) input(ctx context.Context, k cke.InventoryWanted) (sabakan.Input,
 	}
 	slices.Sort(in.Unregistered)
 	if in.Now.Sub(w.othersAt) > othersEvery {
-		others, err := w.c.Others(ctx)
-		if err != nil {
-			return in, fmt.Errorf("the nodes of other clusters cannot be read: %w", err)
+		if others, err := w.c.Others(ctx); err != nil {
+			in.TakenProblem = err.Error()
+		} else {
+			w.others, w.othersAt = others, in.Now
 		}
-		w.others, w.othersAt = others, in.Now
 	}
 	in.Taken = w.others
-	return in, nil
+	return in
 }
 
 // choose finds what follows from the last read, and does it where that is allowed.
@@ -231,11 +231,7 @@ func (w *work) choose(ctx context.Context) {
 		return
 	}
 	w.noteRolledBack(k.Spec)
-	in, err := w.input(ctx, k)
-	if err != nil {
-		w.c.Log.Warn("nothing follows from the inventory for now", "error", err)
-		return
-	}
+	in := w.input(ctx, k)
 	w.chosenFor, w.override = k.Spec.Generation, nil
 	if w.choice = sabakan.Choose(in); w.choice.Overridable {
 		of := in
