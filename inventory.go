@@ -78,6 +78,33 @@ type InventoryPast struct {
 	InventoryLog `json:"-"`
 }
 
+// KeptHosts is how many machines of an inventory are remembered.
+const KeptHosts = 5000
+
+// Bounded returns the past with so many machines at most: of more, those of nodes and then the lowest serials.
+func (p InventoryPast) Bounded(most int) InventoryPast {
+	if len(p.Hosts) <= most {
+		return p
+	}
+	kept, serials := map[string]HostPast{}, []string{}
+	for _, serial := range p.Serials {
+		if h, known := p.Hosts[serial]; known {
+			kept[serial] = h
+		}
+	}
+	for serial := range p.Hosts {
+		if _, is := kept[serial]; !is {
+			serials = append(serials, serial)
+		}
+	}
+	slices.Sort(serials)
+	for _, serial := range serials[:min(len(serials), max(0, most-len(kept)))] {
+		kept[serial] = p.Hosts[serial]
+	}
+	p.Hosts = kept
+	return p
+}
+
 // HostPast is what earlier reads said of a machine.
 type HostPast struct {
 	State HostState `json:"state"`

@@ -84,7 +84,7 @@ func (p Past) Next(read cke.HostList, spec cke.Spec, status cke.Status, interval
 			c.ConvergedAt = status.ObservedAt
 		}
 	}
-	return next
+	return Past(cke.InventoryPast(next).Bounded(max(cke.KeptHosts, len(read.Hosts))))
 }
 
 // nextOf returns what is known of a machine after one more read.

@@ -221,6 +221,21 @@ func TestPast_IsBounded(t *testing.T) {
 	}
 }
 
+// While no read is accepted, machines that vanished are remembered, but not without end; those of nodes stay.
+func TestPast_IsBoundedWhileNoReadIsAccepted(t *testing.T) {
+	p, w := sabakan.Past{}, formed(3, 3)
+	for i := range 8 {
+		w.Read.Hosts = w.Read.Hosts[:3]
+		for k := range 1000 {
+			w.Read.Hosts = append(w.Read.Hosts, cke.Host{ID: fmt.Sprintf("m%d-%d", i, k), State: cke.HostHealthy})
+		}
+		p = p.Next(w.Read, w.Spec, w.Status, interval, sabakan.Refused)
+	}
+	if len(p.Hosts) != cke.KeptHosts || p.Hosts["s1"].Reads == 0 || p.Hosts["s3"].Reads == 0 {
+		t.Errorf("%d machines, s1 %+v", len(p.Hosts), p.Hosts["s1"])
+	}
+}
+
 // A machine is replaced by another one at its address, and no third one is left: the old member ends, and then the new machine is
 // declared, each confirmed. The host key that is pinned for the address has to go in between.
 func TestPast_ASuccessorComesAfterTheOldMemberEnded(t *testing.T) {

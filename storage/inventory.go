@@ -15,8 +15,6 @@ import (
 const (
 	// maxInventory bounds what operators say about one inventory: its template, mostly.
 	maxInventory = 256 << 10 // bytes
-	// keptHosts is how many machines of an inventory are remembered; of more, those of nodes and then the lowest serials.
-	keptHosts = 5000
 	// maxPast leaves room below etcd's limit for a request.
 	maxPast = 1 << 20 // bytes
 )
@@ -138,34 +136,13 @@ func (t *Term) PutInventoryPast(ctx context.Context, p cke.InventoryPast) error 
 
 // boundedPast forgets machines until the document fits: of those that are not of nodes, the highest serials.
 func boundedPast(key string, p cke.InventoryPast) (clientv3.Op, error) {
-	for most := keptHosts; ; most /= 2 {
-		if len(p.Hosts) > most {
-			p.Hosts = someHosts(p, most)
-		}
+	for most := cke.KeptHosts; ; most /= 2 {
+		p = p.Bounded(most)
 		op, err := put(key, p)
 		if err != nil || len(op.ValueBytes()) <= maxPast || most == 0 {
 			return op, err
 		}
 	}
-}
-
-func someHosts(p cke.InventoryPast, most int) map[string]cke.HostPast {
-	kept, serials := map[string]cke.HostPast{}, []string{}
-	for _, serial := range p.Serials {
-		if h, known := p.Hosts[serial]; known {
-			kept[serial] = h
-		}
-	}
-	for serial := range p.Hosts {
-		if _, is := kept[serial]; !is {
-			serials = append(serials, serial)
-		}
-	}
-	slices.Sort(serials)
-	for _, serial := range serials[:min(len(serials), max(0, most-len(kept)))] {
-		kept[serial] = p.Hosts[serial]
-	}
-	return kept
 }
 
 // PutInventoryLog stores what an inventory changed, with the answer to an order, which is over with it; answered: there is one.

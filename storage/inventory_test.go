@@ -122,7 +122,7 @@ func TestTerm_StoresARevisionThatAnInventoryLeadsTo(t *testing.T) {
 
 func TestInventoryPast_IsBounded(t *testing.T) {
 	p := cke.InventoryPast{Hosts: map[string]cke.HostPast{}, Serials: map[string]string{"10.0.0.1": "zz"}}
-	for i := range 3 * keptHosts {
+	for i := range 3 * cke.KeptHosts {
 		p.Hosts[fmt.Sprintf("%s-%06d", strings.Repeat("s", 200), i)] = cke.HostPast{State: cke.HostHealthy, Address: "10.0.0.2", Reads: 7, Turned: []time.Time{time.Now(), time.Now()}}
 	}
 	p.Hosts["zz"] = cke.HostPast{State: cke.HostHealthy}

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -395,10 +396,11 @@ func (w *work) save(ctx context.Context) {
 
 // shape is what is worth storing at once.
 func shape(p cke.InventoryPast) string {
-	text := fmt.Sprint(p.Serials)
+	var b strings.Builder
+	fmt.Fprint(&b, p.Serials)
 	for _, serial := range slices.Sorted(maps.Keys(p.Hosts)) {
 		h := p.Hosts[serial]
-		text += fmt.Sprintln(serial, h.State, h.Address, h.Accepted, len(h.Turned), min(h.Reads, 2))
+		fmt.Fprintln(&b, serial, h.State, h.Address, h.Accepted, len(h.Turned), min(h.Reads, 2))
 	}
-	return text
+	return b.String()
 }
