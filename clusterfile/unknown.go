@@ -45,12 +45,14 @@ func keyOfCKE(t reflect.Type, key string) (what, remedy string, ok bool) {
 	case reflect.TypeFor[cke.Cluster]():
 		switch key {
 		case "service_subnet", "pod_subnet", "dns_servers", "dns_service", "taint_control_plane", "control_plane_tolerations",
-			"repair", "retire", "trusted_rest_mappings":
+			"retire", "trusted_rest_mappings":
 			return etcdOnly, "Remove it with all keys below it.", true
+		case "repair":
+			return "is not known: cke repairs no machines", "Remove it with all keys below it.", true
 		case "etcd_backup":
 			return "is how Kubernetes backs up etcd; cke does this itself", "Remove it and write a backup section.", true
 		case "sabakan":
-			return "is not part of the cluster file", "Remove it; cke reads no inventory, nodes are declared in this file.", true
+			return "is not part of the cluster file", "Remove it; what is read of an inventory is set with ckecli sabakan set-url and set-template.", true
 		case "constraints", "control-plane-count", "minimum-workers", "maximum-workers", "minimum-workers-rate":
 			return "cke has no constraints: the nodes with control_plane: true are the members", "Remove it.", true
 		}
