@@ -74,6 +74,20 @@ func (a *alerted) aClockIsOff() {
 	a.resolves()
 }
 
+// aRebootFails: the command that reboots a node fails, and an operator takes the node out of the queue.
+func (a *alerted) aRebootFails() {
+	c, none := a.file(4), 0
+	c.Nodes[3].ControlPlane = false
+	c.Reboot = cke.RebootOptions{Command: "fails", Retries: &none}
+	a.becomes(c)
+	node := c.Nodes[3].Name()
+	a.do("reboot-queue", "add", node)
+	a.fires("CkeRebootQueueStuck")
+	a.do("reboot-queue", "cancel", node)
+	a.resolves()
+	a.becomes(a.file(3))
+}
+
 // changesArePaused: meanwhile certificates are not renewed, and members that stopped are not started.
 func (a *alerted) changesArePaused() {
 	a.do("pause", "--reason", "a test")
