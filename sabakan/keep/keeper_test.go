@@ -4,6 +4,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -278,10 +279,10 @@ func TestKeeper_BadCase6_AKillAtEveryWrite(t *testing.T) {
 	for _, after := range []bool{false, true} {
 		for at := range 8 {
 			play(t, 5, cke.InventoryAuto, func(t *testing.T, h *house) {
-				writes := 0
+				var writes atomic.Int32
 				h.after = after
 				h.fail = func(string) error {
-					if writes++; writes == at+1 {
+					if writes.Add(1) == int32(at)+1 {
 						return errors.New("no answer from the store")
 					}
 					return nil
@@ -290,7 +291,7 @@ func TestKeeper_BadCase6_AKillAtEveryWrite(t *testing.T) {
 					pass(time.Minute)
 					h.turns("s2", cke.HostRetired)
 					for range 12 {
-						if pass(10 * time.Second); writes > at {
+						if pass(10 * time.Second); writes.Load() > int32(at) {
 							return // it is killed
 						}
 					}
