@@ -79,13 +79,13 @@ func (a *alerted) aRebootFails() {
 	c, none := a.file(4), 0
 	c.Nodes[3].ControlPlane = false
 	c.Reboot = cke.RebootOptions{Command: "fails", Retries: &none}
-	a.becomes(c)
+	a.set(c)
 	node := c.Nodes[3].Name()
 	a.do("reboot-queue", "add", node)
 	a.fires("CkeRebootQueueStuck")
 	a.do("reboot-queue", "cancel", node)
 	a.resolves()
-	a.becomes(a.file(3))
+	a.set(a.file(3))
 }
 
 // changesArePaused: meanwhile certificates are not renewed, and members that stopped are not started.
