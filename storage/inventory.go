@@ -21,20 +21,7 @@ const (
 
 // Inventories returns the names of all clusters about whose inventory something is said, sorted: there may be no such cluster yet.
 func (s *Store) Inventories(ctx context.Context) ([]string, error) {
-	ctx, cancel := context.WithTimeout(ctx, s.patience)
-	defer cancel()
-	r := under(s.keys.clusters())
-	resp, err := s.client.Get(ctx, r.start, r.options(clientv3.WithKeysOnly())...)
-	if err != nil {
-		return nil, s.fail("list inventories", err)
-	}
-	var names []string
-	for _, kv := range resp.Kvs {
-		if name, rest := clusterOf(string(kv.Key), s.keys.clusters()); rest == "inventory" {
-			names = append(names, name)
-		}
-	}
-	return names, nil
+	return s.having(ctx, "inventory", "list inventories")
 }
 
 // Inventory returns what operators say about the inventory of a cluster. ErrNotFound: nothing.

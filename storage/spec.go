@@ -33,16 +33,21 @@ type SetOptions struct {
 
 // Clusters returns the names of all clusters, sorted.
 func (s *Store) Clusters(ctx context.Context) ([]string, error) {
+	return s.having(ctx, "spec", "list clusters")
+}
+
+// having returns the names of clusters, sorted, of which the store has a document.
+func (s *Store) having(ctx context.Context, document, tried string) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.patience)
 	defer cancel()
 	r := under(s.keys.clusters())
 	resp, err := s.client.Get(ctx, r.start, r.options(clientv3.WithKeysOnly())...)
 	if err != nil {
-		return nil, s.fail("list clusters", err)
+		return nil, s.fail(tried, err)
 	}
 	var names []string
 	for _, kv := range resp.Kvs {
-		if name, rest := clusterOf(string(kv.Key), s.keys.clusters()); rest == "spec" {
+		if name, rest := clusterOf(string(kv.Key), s.keys.clusters()); rest == document {
 			names = append(names, name)
 		}
 	}

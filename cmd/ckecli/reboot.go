@@ -85,7 +85,7 @@ func runRebootAdd(ctx context.Context, a *app, s store, names []string, reason s
 	}
 	var nodes []cke.Node
 	for _, name := range names {
-		_, n, err := a.theNode(ctx, s, name)
+		n, err := a.nodeIn(cluster, spec, name)
 		if err != nil {
 			return err
 		}

@@ -153,11 +153,7 @@ func newSabakanEnableCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use: "enable", Short: "Let the leader daemon read the inventory, and do what the template's mode says", Args: arguments(0, 0),
 		RunE: a.onStore(func(ctx context.Context, s store, _ []string) error {
-			cluster, err := a.theInventory(ctx, s)
-			if err != nil {
-				return err
-			}
-			i, err := s.Inventory(ctx, cluster)
+			cluster, i, err := a.inventorySet(ctx, s)
 			if err != nil {
 				return err
 			}
@@ -179,16 +175,21 @@ func newSabakanDisableCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use: "disable", Short: "Stop reading the inventory; nothing follows from it", Args: arguments(0, 0),
 		RunE: a.onStore(func(ctx context.Context, s store, _ []string) error {
-			cluster, err := a.theInventory(ctx, s)
+			cluster, _, err := a.inventorySet(ctx, s)
 			if err != nil {
-				return err
-			}
-			if _, err := s.Inventory(ctx, cluster); err != nil {
 				return err
 			}
 			return a.setInventory(ctx, s, cluster, "the inventory is not used", func(i *cke.InventorySettings) { i.Enabled = false })
 		}),
 	}
+}
+
+// inventorySet is the cluster, and what is set of its inventory.
+func (a *app) inventorySet(ctx context.Context, s store) (cluster string, i cke.InventorySettings, err error) {
+	if cluster, err = a.theInventory(ctx, s); err == nil {
+		i, err = s.Inventory(ctx, cluster)
+	}
+	return cluster, i, err
 }
 
 // setInventory changes one setting, and says so.
@@ -215,11 +216,7 @@ func newSabakanGetCommand(a *app, use, short, what, try string, of func(cke.Inve
 	return &cobra.Command{
 		Use: use, Short: short, Args: arguments(0, 0),
 		RunE: a.onStore(func(ctx context.Context, s store, _ []string) error {
-			cluster, err := a.theInventory(ctx, s)
-			if err != nil {
-				return err
-			}
-			i, err := s.Inventory(ctx, cluster)
+			cluster, i, err := a.inventorySet(ctx, s)
 			if err != nil {
 				return err
 			}

@@ -113,11 +113,17 @@ func (a *app) theNode(ctx context.Context, s specs, node string) (cluster string
 	if err != nil {
 		return "", n, err
 	}
+	n, err = a.nodeIn(cluster, spec, node)
+	return cluster, n, err
+}
+
+// nodeIn returns a node that a cluster declares.
+func (a *app) nodeIn(cluster string, spec cke.Spec, node string) (cke.Node, error) {
 	n, known := spec.Wanted().Node(node)
 	if !known {
-		return "", n, &cke.Error{Code: cke.CodeCannot, What: fmt.Sprintf("cluster %s declares no node %s", cluster, node), Unchanged: true, Try: a.again(cluster, "node list")}
+		return n, &cke.Error{Code: cke.CodeCannot, What: fmt.Sprintf("cluster %s declares no node %s", cluster, node), Unchanged: true, Try: a.again(cluster, "node list")}
 	}
-	return cluster, n, nil
+	return n, nil
 }
 
 // seenNode returns a declared node with the last status of its cluster, however old that is.
