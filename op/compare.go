@@ -108,7 +108,7 @@ func (c CompareData) ready(ctx context.Context, e Env) (joins []cke.Join, revisi
 		return nil, 0, err
 	}
 	order := func(j cke.Join) int {
-		return slices.IndexFunc(c.Joins, func(o cke.Join) bool { return o.ID == j.ID })
+		return indexOf(c.Joins, j.ID)
 	}
 	slices.SortStableFunc(id.Joins, func(a, b cke.Join) int { return order(a) - order(b) })
 	for _, j := range id.Joins {

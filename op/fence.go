@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"time"
 
 	"cke"
@@ -235,7 +234,7 @@ func (c CancelRestore) checkFence(ctx context.Context, e Env) error {
 		}
 		var loose []error
 		for _, j := range members {
-			if at := slices.IndexFunc(c.Fence, func(o cke.Join) bool { return o.ID == j.ID }); at >= 0 {
+			if at := indexOf(c.Fence, j.ID); at >= 0 {
 				j = c.Fence[at] // where it is reached now
 			}
 			if err := isFenced(ctx, e, j); err != nil {

@@ -10,7 +10,8 @@ import (
 	"cke"
 )
 
-// indexOf is the index of the first of memberships with an id, or -1. A second one is a copy on another machine: it is stopped, and no more.
+// indexOf is the index of the first of memberships with an id, or -1. Of what a restore stops a second one is a copy on another machine: it
+// is stopped, and no more.
 func indexOf(joins []cke.Join, id cke.JoinID) int {
 	return slices.IndexFunc(joins, func(j cke.Join) bool { return j.ID == id })
 }

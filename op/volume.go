@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"cke"
@@ -147,7 +146,7 @@ func (u UndeleteVolume) Stages() []Stage {
 
 // ended returns the ended membership with this id.
 func ended(id cke.Identity, join cke.JoinID) (cke.Join, bool) {
-	i := slices.IndexFunc(id.Ended, func(j cke.Join) bool { return j.ID == join })
+	i := indexOf(id.Ended, join)
 	if i < 0 {
 		return cke.Join{}, false
 	}
