@@ -36,7 +36,10 @@ func besideHouse(t *testing.T) (h *house, set func(cke.Identity), beside func() 
 		return cke.Escrow{Format: cke.EscrowFormat, Cluster: "prod", SealedWith: "age1x", Identity: *now.Load()}, nil
 	}
 	set = func(id cke.Identity) { now.Store(&id); h.wanted.Identity = id }
-	beside = func() cke.Identity {
+	beside = func() cke.Identity { // none while its signature is still to be written
+		if !slices.Contains(h.identities(), signatureOf(h.newestIdentity())) {
+			return cke.Identity{}
+		}
 		data, err := h.store().File(etcdtest.Context(h), "life1", backup.FileIdentity)
 		if err != nil {
 			return cke.Identity{}
