@@ -3,6 +3,7 @@ package strategy
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -97,6 +98,15 @@ func (c clocks) problems() []cke.Problem {
 // wasSetBack reports whether what is on record lies so far in the future that the clock must have been set back since. What
 // has just ended may be a moment later than the observation.
 func wasSetBack(since time.Duration) bool { return since < -time.Minute }
+
+// waited is how long ago something on record happened. Where the clock was set back since, that is not known, and counts as long enough:
+// nothing waits until the clock is there again.
+func (in *Input) waited(at time.Time) time.Duration {
+	if since := in.Seen.ObservedAt.Sub(at); !wasSetBack(since) {
+		return since
+	}
+	return math.MaxInt64
+}
 
 // untilNow is the time by which leases and pauses end: the nodes', where the daemon's clock is ahead of it. Where that is
 // behind they last for longer, which nobody is hurt by.

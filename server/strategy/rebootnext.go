@@ -64,7 +64,7 @@ func (in *Input) nextReboot() (next *cke.Reboot, waits map[string]string) {
 		case why != "":
 		case active >= max(1, in.Spec.Reboot.MaxConcurrent):
 			why = fmt.Sprintf("%s under way (max_concurrent)", cke.Plural(active, "reboot is", "reboots are"))
-		case r.Attempt > 0 && in.Seen.ObservedAt.Sub(r.Since) < time.Duration(in.Spec.Reboot.Interval):
+		case r.Attempt > 0 && in.waited(r.Since) < time.Duration(in.Spec.Reboot.Interval):
 			why = fmt.Sprintf("attempt %d failed, and the next one starts %s after it: %s", r.Attempt, in.Spec.Reboot.Interval.Short(), r.Error)
 		case carries && first != "":
 			why = first + " is before it"
@@ -175,11 +175,7 @@ func (in *Input) settles() time.Duration {
 		if h[i].StartedAt.IsZero() {
 			continue
 		}
-		since := in.Seen.ObservedAt.Sub(h[i].EndedAt)
-		if wasSetBack(since) {
-			return 0
-		}
-		return time.Duration(in.Spec.Reboot.Settle) - since
+		return time.Duration(in.Spec.Reboot.Settle) - in.waited(h[i].EndedAt)
 	}
 	return 0
 }

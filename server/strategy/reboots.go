@@ -66,7 +66,7 @@ func (in *Input) leasedReboot(r cke.Reboot, n cke.Node) verdict {
 		return upkeepBy(op.NoteReboot{Reboot: r, To: cke.RebootQueued, Why: "its lease is over"}, r.Node+" is queued again: its lease is over")
 	case carries && !in.Seen.Etcd.Quorate:
 		return upkeepBy(op.NoteReboot{Reboot: r, To: cke.RebootQueued, Release: true, Why: "the quorum was lost"}, r.Node+" is queued again: there is no quorum, and its member may help")
-	case in.Seen.ObservedAt.Sub(r.Since) > commandWithin:
+	case in.waited(r.Since) > commandWithin:
 		why := "its command could not be started for " + commandWithin.String()
 		if f, failed := in.Failures[FailureKey(op.RunReboot{Reboot: r})]; failed {
 			why += ": " + f.Error
@@ -88,7 +88,7 @@ func (in *Input) rebootLease(r cke.Reboot) *cke.Drain {
 
 // rebooting: the command was started, or is to be started once more.
 func (in *Input) rebooting(r cke.Reboot, n cke.Node) verdict {
-	seen, now, o := in.Reboots.Of(r), in.Seen.ObservedAt, in.Spec.Reboot
+	seen, o := in.Reboots.Of(r), in.Spec.Reboot
 	if why := in.notBack(r, n); why == "" {
 		return upkeepBy(op.NoteReboot{Reboot: r, To: cke.RebootReturning, Release: true}, r.Node+" has rebooted")
 	}
@@ -102,14 +102,14 @@ func (in *Input) rebooting(r cke.Reboot, n cke.Node) verdict {
 	}
 	answers := in.answers(n)
 	same := answers && r.Boot.Known() && seen.Boot == r.Boot
-	deadline := r.StartedAt.Add(time.Duration(o.CommandTimeout + o.BootTimeout))
+	waited, limit := in.waited(r.StartedAt), time.Duration(o.CommandTimeout+o.BootTimeout)
 	if ended {
-		deadline = r.CommandEndedAt.Add(time.Duration(o.BootTimeout))
+		waited, limit = in.waited(r.CommandEndedAt), time.Duration(o.BootTimeout)
 	}
 	switch {
-	case now.After(deadline):
+	case waited > limit:
 		return in.attemptFailed(r, cmp.Or(r.Error, "it did not return from its reboot")+fmt.Sprintf(" (waited %s)", o.BootTimeout.Short()))
-	case ended && r.Error != "" && same && seen.BootAt.After(r.CommandEndedAt) && now.Sub(r.CommandEndedAt) >= time.Duration(o.Interval):
+	case ended && r.Error != "" && same && seen.BootAt.After(r.CommandEndedAt) && waited >= time.Duration(o.Interval):
 		return in.attemptFailed(r, r.Error)
 	case ended, seen.Running, !same && (answers || r.Boot.Known()):
 		return pass()
@@ -172,7 +172,7 @@ func (in *Input) returning(r cke.Reboot, n cke.Node) verdict {
 	if why == "" {
 		return upkeepBy(op.NoteReboot{Reboot: r, Result: cke.RebootDone, Release: true}, "the reboot of "+r.Node+" is done")
 	}
-	if limit := in.Spec.Reboot.BootTimeout; in.Seen.ObservedAt.After(r.Since.Add(time.Duration(limit))) {
+	if limit := in.Spec.Reboot.BootTimeout; in.waited(r.Since) > time.Duration(limit) {
 		return in.attemptFailed(r, fmt.Sprintf("%s (waited %s)", why, limit.Short()))
 	}
 	return pass()
@@ -193,7 +193,7 @@ func (in *Input) notInSync(r cke.Reboot, n cke.Node) string {
 		return "its member does not serve"
 	case in.behindLeader(j):
 		return "its member is behind the leader"
-	case in.Seen.ObservedAt.Sub(r.Since) < inSyncFor || in.healthyFor(j) < inSyncFor:
+	case in.waited(r.Since) < inSyncFor || in.healthyFor(j) < inSyncFor:
 		return "its member is not in sync for " + inSyncFor.String()
 	}
 	return ""

@@ -198,14 +198,22 @@ func lifeIsOver(in *Input) (on, why, try string) {
 	return names[0], fmt.Sprintf("a restore replaced incarnation %s, or the cluster was deleted, according to marks on %s", inc.ID, and(names)), "bring back a copy of the store from after that; if what came after it is gone for good: ckecli cluster unfreeze " + in.Spec.Name + " --reason TEXT"
 }
 
-// unrecordedProblems report containers and volumes of this cluster's name that are not on record and that say nothing about
-// the store: of another store's cluster of the same name, or of a cluster that was deleted.
+// unrecordedProblems report containers and volumes of this cluster's name that are not on record: of another store's cluster of the same
+// name, or of a cluster that was deleted. Those that show that the store is older than the cluster are reported with that, and once an
+// operator has accepted it, here: they may have the data.
 func unrecordedProblems(in *Input) []cke.Problem {
 	var all []cke.Problem
+	f := olderStore(in)
+	accepted := f != nil && !in.Identity.Freeze.Active() && in.Identity.Freeze.Tolerates(f.text)
 	for _, u := range in.unrecorded() {
-		if !in.Identity.StoreIsOlder(u, in.Seen.Nodes) {
-			all = append(all, unrecordedProblem(u))
+		p := unrecordedProblem(u)
+		if in.Identity.StoreIsOlder(u, in.Seen.Nodes) {
+			if !accepted {
+				continue
+			}
+			p.Remedy = "to put its membership on record again: ckecli cluster reclaim " + in.Spec.Name + "; " + p.Remedy
 		}
+		all = append(all, p)
 	}
 	return append(all, strayVolumes(in)...)
 }

@@ -266,6 +266,16 @@ func TestDecide_FreezesWhereTheStoreIsOlderThanTheCluster(t *testing.T) {
 			if h := strategy.Report(s.Input, d, cke.Status{}).Health; h != cke.HealthFrozen {
 				t.Error(h)
 			}
+			s.Identity.Freeze = &cke.Freeze{ID: "f1", Kind: f.Kind, Finding: f.Finding, Problem: f.Problem, At: noon, LiftedAt: noon}
+			for _, u := range f.Unrecorded { // what was accepted may have the data, and keeps its name in the status
+				named := func(p cke.Problem) bool {
+					return p.Code == cke.CodeNotOnRecord && strings.Contains(p.Message, u.Name) && strings.Contains(p.Remedy, "reclaim demo")
+				}
+				if st := strategy.Report(s.Input, strategy.Decide(s.Input), cke.Status{}); !slices.ContainsFunc(st.Problems, named) {
+					t.Errorf("%s: %+v", u.Name, st.Problems)
+				}
+			}
+			s.Identity.Freeze = nil
 			s.Deleting = true
 			if o, again := strategy.Decide(s.Input).Operation.(op.Freeze); !again {
 				t.Errorf("deleted before it is on record that the store is older: %+v", o)
