@@ -133,3 +133,33 @@ func TestAddress_AContainerThatAPersonStartedWhereNobodyReachesItIsMadeAnew(t *t
 		})
 	}
 }
+
+// The machine of a member and a spare one exchange their addresses, and the cluster file stays as it is. The member is not given up while
+// its volume is seen; with its address it serves again.
+func TestAddress_MachinesThatExchangedTheirAddressesKeepTheirMembers(t *testing.T) {
+	play(t, 6, func(s *stage) {
+		c := s.cluster(s.Nodes())
+		c.Nodes[5].ControlPlane = false
+		c.Policies.Replace.Mode = cke.ReplaceAuto
+		s.Store().SetSpec(c)
+		s.daemon()
+		s.must("formed", s.settled)
+		n5, n6 := s.Node("n5"), s.Node("n6")
+		of5, of6 := n5.Declared().Address, n6.Declared().Address
+		exchange := func(a, b string) {
+			n5.Readdress("10.0.9.9")
+			n6.Readdress(b)
+			n5.Readdress(a)
+		}
+		exchange(of6, of5)
+		for range 30 {
+			s.pass(time.Minute)
+			s.Write("n1", "x")
+		}
+		if e := s.Store().Identity().Ended; len(e) > 0 {
+			t.Errorf("given up: %+v", e)
+		}
+		exchange(of5, of6)
+		s.must("all serve again", s.settled)
+	})
+}

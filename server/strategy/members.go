@@ -224,12 +224,23 @@ func lostData(in *Input, j cke.Join) string {
 		return ""
 	}
 	if _, volume := n.VolumeOf(j); !volume {
+		if in.volumeElsewhere(j) {
+			return ""
+		}
 		return fmt.Sprintf("volume %s is gone", j.Volume)
 	}
 	if c.Data == cke.DataMissing {
 		return fmt.Sprintf("volume %s holds no write-ahead log", j.Volume)
 	}
 	return ""
+}
+
+// volumeElsewhere reports whether another machine than the recorded one carries a member's volume: addresses were exchanged, which allMisnamed reports.
+func (in *Input) volumeElsewhere(j cke.Join) bool {
+	return slices.ContainsFunc(in.Seen.Nodes, func(n cke.NodeStatus) bool {
+		_, there := n.VolumeOf(j)
+		return there && n.Answered()
+	})
 }
 
 // isVoter reports whether the member is known to be a voter, which has a log. One that is just being started may have none yet.

@@ -113,3 +113,27 @@ func TestReport_SaysThatAMachineMovedWithoutItsMember(t *testing.T) {
 	}
 	t.Errorf("not told: %+v", s.report().Problems)
 }
+
+// Two machines exchanged their addresses, and the cluster file does not say so. Neither member is given up: its data is on the other machine.
+func TestDecide_KeepsAMemberWhoseVolumeAnotherMachineCarries(t *testing.T) {
+	s := formed(5)
+	s.Spec.Policies.Replace = cke.ReplacePolicy{Mode: cke.ReplaceAuto}
+	a, b := s.node(4), s.node(5)
+	a.Containers, b.Containers, a.Volumes, b.Volumes = b.Containers, a.Containers, b.Volumes, a.Volumes
+	for _, i := range []int{4, 5} {
+		*s.endpoint(i) = cke.EndpointStatus{Join: s.endpoint(i).Join, URL: s.endpoint(i).URL, Problem: "refused"}
+	}
+	d := strategy.Decide(s.Input)
+	if d.Operation != nil {
+		t.Errorf("%+v", d)
+	}
+	for _, p := range strategy.Report(s.Input, d, cke.Status{}).Problems {
+		if strings.Contains(p.Message+p.Remedy, "gone") || strings.Contains(p.Remedy, "replace") {
+			t.Errorf("%+v", p)
+		}
+	}
+	a.Volumes, b.Volumes = nil, nil
+	if d := strategy.Decide(s.Input); d.Operation == nil {
+		t.Errorf("%+v", d)
+	}
+}
