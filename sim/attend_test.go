@@ -2,6 +2,7 @@ package sim_test
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"cke"
@@ -18,6 +19,7 @@ func (n *nemesis) attend() {
 		}
 	case (!f.Active() || f.Kind == cke.FreezeOlderStore) && n.unrecorded() && !n.s.asks(cke.TaskReclaim) && n.reclaim(): // what else is asked for may wait for it
 	case len(n.s.asked()) > 0:
+	case !f.Active() && n.acceptedOlder() && (n.reclaim() || n.bringNewer()):
 	case !f.Active() && (n.judged || n.s.reports(cke.CodeOlderStore, "")) && n.bringNewer(): // what they lifted turned out to be needed, or the status asks for it
 	case !f.Active():
 	case f.Kind == cke.FreezeOlderStore && (n.reclaim() || n.bringNewer()):
@@ -103,6 +105,13 @@ func (n *nemesis) unrecorded() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.input.Identity.VotesElsewhere(d.input.Seen.Etcd)
+}
+
+// acceptedOlder reports whether the status names what an older store lacks that was accepted, with a reclaim as the remedy.
+func (n *nemesis) acceptedOlder() bool {
+	return slices.ContainsFunc(n.s.told().Problems, func(p cke.Problem) bool {
+		return p.Code == cke.CodeNotOnRecord && strings.Contains(p.Remedy, "ckecli cluster reclaim")
+	})
 }
 
 // forgo removes what an older store has no record of, where an operator has judged that it is not missed.

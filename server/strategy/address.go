@@ -102,13 +102,13 @@ func listedElsewhere(m cke.Member, j cke.Join) bool {
 	return len(m.PeerURLs) > 0 && !slices.Equal(m.PeerURLs, []string{j.PeerURL()})
 }
 
-// misplaced reports whether the list has a member that is to go, and cannot, at another URL than its own: its move was cut
-// off, and the file wants it no more. Whoever is to take its place would ask for the cluster there.
+// misplaced reports whether the list has a member that is to go, and cannot or is to wait for others, at another URL than its own: its move
+// was cut off, and the file wants it no more. Whoever is to take its place would ask for the cluster there.
 func (in *Input) misplaced(j cke.Join, m cke.Member) bool {
 	_, wanted := in.declared(j)
 	_, moved := in.moved(j)
 	return !wanted && !moved && in.holds(j.Node, j) == yes && listedElsewhere(m, j) &&
-		!ownPending(in) && mayRemove(in, m) != open && mayMove(in, m) == open
+		!ownPending(in) && (mayRemove(in, m) != open || healthyMember(in, m) && lacking(in, m) != nil) && mayMove(in, m) == open
 }
 
 // ranElsewhere reports whether a member runs, does not answer, and its container was made for another place than the one on

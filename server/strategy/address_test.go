@@ -101,6 +101,8 @@ func TestDecide_MovesMembersToOtherPortsOneByOne(t *testing.T) {
 		{"one that was cut off, of the only member, which is to go", alone(), op.ChangeAddress{Join: alone().join(1), Node: alone().node(1).Node, ClientPort: 2379, PeerPort: 2380, Gap: true}, "etcd's member list has https://10.0.0.1:3380 for n1, where it cannot be reached", nil},
 		{"of one that can go, it goes", formed(3).running().undeclared(2).with(func(s *scene) { s.Seen.Etcd.Members[1].PeerURLs = []string{"https://10.0.0.2:3380"} }),
 			op.RemoveMember{Member: cke.Member{ID: "m2", Name: "n2", PeerURLs: []string{"https://10.0.0.2:3380"}}, Join: joinOf(2)}, "n2 is no longer a control-plane node", nil},
+		{"of one that stays until another one votes", formed(3).running().unjoined(3).undeclared(2).with(func(s *scene) { s.Seen.Etcd.Members[1].PeerURLs = []string{"https://10.0.0.2:3380"} }),
+			op.ChangeAddress{Join: *joinOf(2), Node: formed(3).running().join(2).Node, ClientPort: 2379, PeerPort: 2380, Gap: true}, "etcd's member list has https://10.0.0.2:3380 for n2, where it cannot be reached", nil},
 		{"one that was started late with the old ports", formed(3).running().with(done(1, 2, 3)).with(func(s *scene) {
 			s.Seen.Etcd.Members[1].ClientURLs = []string{"https://10.0.0.2:2379"}
 			s.quiet(2)
