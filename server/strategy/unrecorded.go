@@ -60,6 +60,8 @@ func olderStore(in *Input) *finding {
 		lacks = append(lacks, "the identity beside the backups has "+and(has)+", which it does not have")
 		switch {
 		case on != "":
+		case slices.ContainsFunc(beside, func(l cke.Lacking) bool { return l.Restored }):
+			remedy = "bring back a copy of the store from after that restore; if what came after it is gone for good: ckecli cluster unfreeze " + in.Spec.Name + " --reason TEXT"
 		case unseen:
 			remedy = newest + gone
 		case !in.Seen.Etcd.Quorate: // a reclaim needs a member list
