@@ -206,7 +206,7 @@ func (s *Store) CompareBeside(ctx context.Context, o cke.RestoreOrder, had []str
 		}
 		for _, d := range b.found.strays {
 			if own && !known(d.Sum()) {
-				notes = append(notes, fmt.Sprintf("%v; it has no signature, so anybody may have put it there: if cke did, it may name other members", d.Err))
+				notes = append(notes, fmt.Sprintf("%v; it has no signature, so any client of the target may have written it: if cke did, it may name other members", d.Err))
 				break
 			}
 		}

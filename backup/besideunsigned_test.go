@@ -158,7 +158,7 @@ func TestCompareBeside_NotesADamagedIdentityWithoutASignature(t *testing.T) {
 	b := newBesideShelf(t)
 	name := b.fileName("a1b2", FileIdentity, b.now().Add(1e9), []byte("it names a member"))
 	b.Create(t.Context(), name, Content{Head: []byte("{}")})
-	if refusal, notes := b.compare(nil); refusal != nil || !strings.Contains(notes, name) || !strings.Contains(notes, "anybody may have put it there") {
+	if refusal, notes := b.compare(nil); refusal != nil || !strings.Contains(notes, name) || !strings.Contains(notes, "any client of the target may have written it") {
 		t.Errorf("%v, notes %q", refusal, notes)
 	}
 	if refusal, notes := b.compare([]string{fmt.Sprintf("%x", sha256.Sum256([]byte("it names a member")))}); refusal != nil || notes != "" {

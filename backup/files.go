@@ -33,7 +33,7 @@ var errClock = errors.New("this host's clock, or a file beside the backups, is c
 
 // PutFile stores a file beside the backups of an incarnation, unless the newest valid one of its kind has the same
 // content. The bytes are stored as they are; the caller encrypts them if needed. Where files are signed, one with the same content that is newer and
-// has no signature is signed, unless its name is of a later time than it would get here: anybody can have put it there.
+// has no signature is signed, unless its name is of a later time than it would get here: any client can have put it there.
 func (s *Store) PutFile(ctx context.Context, lineage string, kind FileKind, data []byte) error {
 	if err := CheckNames(s.Cluster, lineage); err != nil {
 		return err
