@@ -29,8 +29,6 @@ const (
 	keptFiles, forgottenAtOnce = 100, 10
 )
 
-var errClock = errors.New("this host's clock, or a file beside the backups, is centuries ahead")
-
 // PutFile stores a file beside the backups of an incarnation, unless the newest valid one of its kind has the same
 // content. The bytes are stored as they are; the caller encrypts them if needed. Where files are signed, one with the same content that is newer and
 // has no signature is signed, unless its name is of a later time than it would get here: any client can have put it there.
@@ -113,7 +111,7 @@ func (s *Store) afterFile(newest string, signed bool, t time.Time) time.Time {
 // put writes a file and then its signature, and removes what is old. Of a write that is broken off the file is left: what it says can be compared.
 func (s *Store) put(ctx context.Context, name string, data []byte) error {
 	if !s.isFile(name) {
-		return fmt.Errorf("%s would never be read: %w", name, errClock)
+		return fmt.Errorf("%s would never be read: the clock of this host, or a file beside the backups, is centuries ahead", name)
 	}
 	if err := s.Retry.Put(ctx, s.Bucket, name, Content{Head: data}, s.Guard); err != nil {
 		return err
