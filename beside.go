@@ -65,7 +65,7 @@ func (i Identity) LacksBeside(b Beside) (all []Lacking) {
 		all = i.Lacks(b.Identity, life)
 	}
 	if later.WasReplaced(life) && (!i.Incarnation.knows(later.ID) || i.restoresTo(later.ID) && later.State == Formed) {
-		all = append(all, Lacking{ID: later.ID, What: "the restore that made incarnation " + later.ID})
+		all = append(all, Lacking{ID: later.ID, What: "the restore that made incarnation " + later.ID, Restored: true})
 	}
 	return all
 }

@@ -46,3 +46,23 @@ func TestIdentity_OneThatIsDeclaredToBeRestoredIsCompared(t *testing.T) {
 		t.Error("the restore under way was completed since the copy of the store")
 	}
 }
+
+// A restore that the store has no record of, as the identity beside the backups shows, is lacking until it is on record, and no reclaim brings it back.
+func TestIdentity_LacksARestore(t *testing.T) {
+	inc := Incarnation{ID: "L1", State: Formed}
+	now, later := NewIdentity(&inc, nil), NewIdentity(&Incarnation{ID: "L2", State: Restoring, Replaced: []string{"L1"}}, nil)
+	lacks := now.LacksBeside(Beside{Incarnation: "L1", Identity: later})
+	b := &BackupStatus{Lineage: "L1", Compared: true, Lacks: lacks}
+	if len(lacks) != 1 || lacks[0].ID != "L2" || !lacks[0].Restored || len(now.StillLacking(b)) != 1 {
+		t.Fatalf("%+v, still %+v", lacks, now.StillLacking(b))
+	}
+	seen := Observation{Etcd: EtcdStatus{MembersSource: MembersLinearizable}}
+	if r, why := PlanReclaim(Cluster{Name: "demo"}, now, seen, b); why == nil || why.Code != CodeOlderStore || why.Try != "bring back a copy of the store from after the restore" {
+		t.Errorf("a reclaim: %+v, %v", r, why)
+	}
+	canceled := inc
+	canceled.Previous = []string{"L2"}
+	if still := NewIdentity(&canceled, nil).StillLacking(b); len(still) > 0 {
+		t.Errorf("it was canceled: %+v", still)
+	}
+}

@@ -47,12 +47,14 @@ func ParseEscrow(data []byte) (e Escrow, err error) {
 
 // Lacking is something that the identity beside the backups has and the store does not: the store is older.
 type Lacking struct {
-	// ID is that of a membership, or names a generation of an authority as AuthoritySecret does.
+	// ID is that of a membership or of an incarnation, or names a generation of an authority as AuthoritySecret does.
 	ID string `json:"id"`
 	// What describes it.
 	What string `json:"what"`
 	// Ended: a membership ended that is a current one in the store.
 	Ended bool `json:"ended,omitempty"`
+	// Restored: a restore made an incarnation that the store does not have.
+	Restored bool `json:"restored,omitempty"`
 }
 
 // StillLacking returns what the identity beside the backups has and this one does not, now or when the cluster was frozen for it.
@@ -82,6 +84,9 @@ func (i Identity) stillLacks(l Lacking) bool {
 				return false
 			}
 		}
+	}
+	if l.Restored {
+		return !i.Incarnation.knows(l.ID) || i.restoresTo(l.ID)
 	}
 	if l.Ended {
 		_, current := i.BackedUp().Join(JoinID(l.ID))

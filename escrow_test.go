@@ -50,15 +50,15 @@ func TestIdentity_LacksWhatALaterOneHas(t *testing.T) {
 		"nothing lies there":     {},
 		"one that was forgotten": {store: forgetful(KeptTombstones, started), beside: with(Authorities{}, member("1", "L1", started), member("3", "L1", started))},
 		"one that was started after all that is kept": {store: forgetful(KeptTombstones, started), beside: with(Authorities{}, member("3", "L1", started.Add(time.Hour))),
-			want: []Lacking{{"3", "the member of n3", false}}},
-		"one that would be kept": {store: forgetful(KeptTombstones-1, started), beside: with(Authorities{}, member("3", "L1", started)), want: []Lacking{{"3", "the member of n3", false}}},
+			want: []Lacking{{ID: "3", What: "the member of n3"}}},
+		"one that would be kept": {store: forgetful(KeptTombstones-1, started), beside: with(Authorities{}, member("3", "L1", started)), want: []Lacking{{ID: "3", What: "the member of n3"}}},
 		"the same":               {beside: store},
 		"one that ended since":   {beside: with(Authorities{}, member("1", "L1", started), member("2", "L1", started))},
 		"one that never started": {beside: with(Authorities{}, member("1", "L1", started), member("3", "L1", time.Time{}))},
 		"of another incarnation": {beside: with(Authorities{}, member("3", "L0", started))},
 		"of a restore":           {beside: restoring()},
-		"a later member":         {beside: with(Authorities{}, member("1", "L1", started), member("3", "L1", started)), want: []Lacking{{"3", "the member of n3", false}}},
-		"a later authority":      {beside: with(replaced, member("1", "L1", started)), want: []Lacking{{"pki/peer-ca.2", "generation 2 of the peer authority", false}}},
+		"a later member":         {beside: with(Authorities{}, member("1", "L1", started), member("3", "L1", started)), want: []Lacking{{ID: "3", What: "the member of n3"}}},
+		"a later authority":      {beside: with(replaced, member("1", "L1", started)), want: []Lacking{{ID: "pki/peer-ca.2", What: "generation 2 of the peer authority"}}},
 	} {
 		if d := gocmp.Diff(row.want, cmp.Or(row.store, &store).Lacks(row.beside, "L1")); d != "" {
 			t.Errorf("%s: %s", name, d)

@@ -124,6 +124,9 @@ func PlanReclaim(c Cluster, id Identity, seen Observation, b *BackupStatus) (Rec
 		r.Archived = append(r.Archived, u.join(c, id, seen, Member{}))
 	}
 	lacks := id.StillLacking(b)
+	if i := slices.IndexFunc(lacks, func(l Lacking) bool { return l.Restored }); i >= 0 {
+		return refuse("bring back a copy of the store from after the restore", "the identity beside the backups says that a restore replaced incarnation %s, which the store has: it made incarnation %s", inc.ID, lacks[i].ID)
+	}
 	for _, j := range id.Joins {
 		listed := slices.ContainsFunc(members, func(m Member) bool { return m.ID == j.MemberID })
 		if Ends(lacks, j.ID) && listed { // an end is recorded once the member has left the list, for good

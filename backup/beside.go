@@ -1,6 +1,7 @@
 package backup
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -117,19 +118,19 @@ func (s *Store) LastLife(ctx context.Context, b Beside) (last Beside, unread []c
 		unread = append(unread, b.Beside)
 	}
 	for _, n := range all {
-		what := fmt.Sprintf("no identity lies beside the backups of incarnation %s", n.Incarnation)
-		switch {
-		case n.Incarnation == b.Incarnation, b.Identity.Incarnation.WasReplaced(n.Incarnation):
-			continue
-		case n.Unread != nil && n.Trusted:
-			unread = append(unread, n.Beside)
-			continue
-		case n.Unread != nil && (IsDamage(n.Unread) || !b.Trusted):
-			what = fmt.Sprintf("the identity beside the backups of incarnation %s cannot be read (%v)", n.Incarnation, n.Unread)
-		case n.Missing == nil: // anybody can have written it, or it is no later one
+		if n.Incarnation == b.Incarnation || b.Identity.Incarnation.WasReplaced(n.Incarnation) {
 			continue
 		}
-		notes = append(notes, what+"; if that incarnation is a later one, its members are not known")
+		if err := s.needsSignature(ctx, &n); err != nil {
+			return b, nil, nil, err
+		}
+		switch {
+		case n.Unread != nil && n.Trusted:
+			unread = append(unread, n.Beside)
+		case n.Missing == nil && n.Unread == nil && (n.Trusted || !b.Trusted): // it is as good as what is used, and no later one
+		default:
+			notes = append(notes, n.note())
+		}
 	}
 	return b, unread, notes, nil
 }
@@ -141,6 +142,33 @@ func (b Beside) follows(other Beside) bool {
 		life = inc.ID
 	}
 	return b.Identity.Incarnation.WasReplaced(life) || b.Incarnation == life && other.Incarnation != life
+}
+
+// needsSignature takes an identity that is not signed for one that cannot be read if a trusted key signed backups of its incarnation: it lost its
+// signature, or anybody wrote it.
+func (s *Store) needsSignature(ctx context.Context, b *Beside) error {
+	if b.Trusted || b.Missing != nil || !s.judges() {
+		return nil
+	}
+	signed, err := s.signedLineage(ctx, b.Incarnation)
+	if err != nil || !signed {
+		return err
+	}
+	b.Trusted, b.Escrow, b.Identity = true, cke.Escrow{}, cke.Identity{}
+	b.Unread = cmp.Or(b.Unread, fmt.Errorf("the identity beside the backups of incarnation %s: %w", b.Incarnation, damaged("no trusted key signed it, and one signed backups of that incarnation")))
+	return nil
+}
+
+// note says what is not known of an incarnation whose identity does not count.
+func (b Beside) note() string {
+	what := fmt.Sprintf("the identity beside the backups of incarnation %s is not signed by a key that is trusted", b.Incarnation)
+	switch {
+	case b.Missing != nil:
+		what = fmt.Sprintf("no identity lies beside the backups of incarnation %s", b.Incarnation)
+	case b.Unread != nil:
+		what = fmt.Sprintf("the identity beside the backups of incarnation %s cannot be read (%v)", b.Incarnation, b.Unread)
+	}
+	return what + "; if that incarnation is a later one, its members are not known"
 }
 
 // CompareBeside refuses an order whose backups these are by what lies beside them, see cke.RestoreOrder.RefusedBeside. What is not signed by a key that
@@ -167,9 +195,20 @@ func (s *Store) CompareBeside(ctx context.Context, o cke.RestoreOrder, had []str
 	var all []cke.Beside
 	present := "no identity lies beside the backups of the present incarnation"
 	for _, b := range read {
-		own := b.Incarnation == life
+		own, known := b.Incarnation == life, func(sum string) bool { return slices.Contains(had, sum) }
 		if own && b.found.Doubts != nil {
-			b.Unread = b.found.Doubted(id, b.Incarnation, func(sum string) bool { return slices.Contains(had, sum) })
+			b.Unread = b.found.Doubted(id, b.Incarnation, known)
+		}
+		if !own {
+			if err := judging.needsSignature(ctx, &b); err != nil {
+				return nil, nil, err
+			}
+		}
+		for _, d := range b.found.strays {
+			if own && !known(d.Sum()) {
+				notes = append(notes, fmt.Sprintf("%v; it has no signature, so any client of the target may have written it: if cke did, it may name other members", d.Err))
+				break
+			}
 		}
 		switch {
 		case b.Trusted, own && b.Unread != nil: // anybody may have written it, and an operator judges that
@@ -179,8 +218,8 @@ func (s *Store) CompareBeside(ctx context.Context, o cke.RestoreOrder, had []str
 			}
 		case b.Missing == nil && own:
 			present = "the identity beside the backups of the present incarnation is not signed by a key that is trusted"
-		case b.Missing != nil && !own:
-			notes = append(notes, fmt.Sprintf("no identity lies beside the backups of incarnation %s; if that incarnation is a later one, its members are not known", b.Incarnation))
+		case !own:
+			notes = append(notes, b.note())
 		}
 	}
 	if present != "" {

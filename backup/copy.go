@@ -196,8 +196,7 @@ func (l *Lineage) selected(f CopyFilter) (names []string) {
 			}
 		}
 	}
-	pruning := func(name string) bool { return strings.Contains(name, "/"+string(filePruning)+"/") } // see copyPruning
-	return append(names, l.filesThat(func(name string) bool { return !pruning(name) })...)
+	return append(names, l.filesThat(func(name string) bool { return !filePruning.isOf(name) })...) // see copyPruning
 }
 
 func (l *Lineage) filesThat(chosen func(name string) bool) (names []string) {
@@ -346,8 +345,8 @@ const compareWhole = 4 << 20
 func (s *Store) content(ctx context.Context, name string) (Content, error) {
 	p, ok := ParsePlace(name)
 	if !ok {
-		if strings.Contains(name, "/"+string(FileSpec)+"/") || strings.Contains(name, "/"+string(FileIdentity)+"/") ||
-			strings.Contains(name, "/"+string(fileVerified)+"/") || strings.Contains(name, "/"+string(filePruning)+"/") {
+		digested := slices.ContainsFunc([]FileKind{FileSpec, FileIdentity, fileVerified, filePruning}, func(k FileKind) bool { return k.isOf(name) })
+		if _, _, ok := parseFile(name); ok && digested {
 			data, err := s.readFile(ctx, name)
 			return Content{Head: data}, err
 		}

@@ -8,7 +8,6 @@ import (
 	"io"
 	"path"
 	"slices"
-	"strings"
 	"time"
 )
 
@@ -30,14 +29,9 @@ const (
 	keptFiles, forgottenAtOnce = 100, 10
 )
 
-// A file is CLUSTER/LINEAGE/KIND/TIME-SHA256; the digest in its name is that of its bytes.
-func (s *Store) fileName(lineage string, kind FileKind, t time.Time, data []byte) string {
-	return fmt.Sprintf("%s/%s/%s/%s-%x", s.Cluster, lineage, kind, t.UTC().Format(timeLayout), sha256.Sum256(data))
-}
-
 // PutFile stores a file beside the backups of an incarnation, unless the newest valid one of its kind has the same
 // content. The bytes are stored as they are; the caller encrypts them if needed. Where files are signed, one with the same content that is newer and
-// has no signature is signed.
+// has no signature is signed, unless its name is of a later time than it would get here: any client can have put it there.
 func (s *Store) PutFile(ctx context.Context, lineage string, kind FileKind, data []byte) error {
 	if err := CheckNames(s.Cluster, lineage); err != nil {
 		return err
@@ -62,10 +56,10 @@ func (s *Store) PutFile(ctx context.Context, lineage string, kind FileKind, data
 		return err
 	}
 	for _, d := range f.Doubts {
-		if d.Data == nil {
+		if s.farAhead(d.Object) {
 			continue
 		}
-		if d.Sum() == sumOf(name) { // what a write left that was broken off, as a rule
+		if d.Data != nil && d.Sum() == sumOf(name) && !timeOf(d.Object).After(timeOf(name)) { // what a write left that was broken off, as a rule
 			if err := s.signNewest(ctx, d.Object); !errors.Is(err, ErrExists) && !IsDamage(err) {
 				return err
 			}
@@ -114,14 +108,11 @@ func (s *Store) afterFile(newest string, signed bool, t time.Time) time.Time {
 	return after(newest, t)
 }
 
-// sumOf is the digest in the name of a file.
-func sumOf(name string) string {
-	_, sum, _ := strings.Cut(path.Base(name), "-")
-	return sum
-}
-
 // put writes a file and then its signature, and removes what is old. Of a write that is broken off the file is left: what it says can be compared.
 func (s *Store) put(ctx context.Context, name string, data []byte) error {
+	if !s.isFile(name) {
+		return fmt.Errorf("%s would never be read: the clock of this host, or a file beside the backups, is centuries ahead", name)
+	}
 	if err := s.Retry.Put(ctx, s.Bucket, name, Content{Head: data}, s.Guard); err != nil {
 		return err
 	}
@@ -144,7 +135,7 @@ func (s *Store) forget(ctx context.Context, newest string) {
 		return // a signed one counts for more than the newest
 	}
 	objects, err := s.Bucket.List(ctx, path.Dir(newest)+"/")
-	objects = slices.DeleteFunc(objects, func(o Object) bool { return o.Name > newest }) // anybody's
+	objects = slices.DeleteFunc(slices.Clone(objects), func(o Object) bool { return !s.isFile(o.Name) || o.Name > newest }) // anybody's
 	if err != nil || len(objects) <= keptFiles {
 		return
 	}
@@ -159,17 +150,10 @@ func (s *Store) forget(ctx context.Context, newest string) {
 // after is the time for the name of a file that is newer than another: the newest by name has to be the one that was written last,
 // also if one was written under a clock that was ahead.
 func after(newest string, now time.Time) time.Time {
-	if t := timeOf(newest); !t.IsZero() && !now.Truncate(time.Millisecond).After(t) {
+	if t := timeOf(newest); newest != "" && !now.Truncate(time.Millisecond).After(t) {
 		return t.Add(time.Millisecond)
 	}
 	return now
-}
-
-// timeOf is the time in the name of a file; zero: there is none.
-func timeOf(name string) time.Time {
-	text, _, _ := strings.Cut(path.Base(name), "-")
-	t, _ := time.Parse(timeLayout, text)
-	return t
 }
 
 func (s *Store) readFile(ctx context.Context, name string) ([]byte, error) {

@@ -122,7 +122,7 @@ func (v Verified) wrongAfter(before []string) []string {
 
 // marks reads the newest marks of a kind that count. damage is that of the newest one, which counts for nothing then.
 func (s *Store) marks(ctx context.Context, lineage string, kind FileKind) (marks []mark, damage, err error) {
-	objects, err := s.Bucket.List(ctx, fmt.Sprintf("%s/%s/%s/", s.Cluster, lineage, kind))
+	objects, err := s.files(ctx, lineage, kind)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -220,7 +220,7 @@ func (s *Store) markVerified(ctx context.Context, lineage string, v Verified) er
 	if err := s.putMark(ctx, lineage, fileVerified, fileFailed, v.At, v); err != nil || v.Named {
 		return err
 	}
-	objects, err := s.Bucket.List(ctx, fmt.Sprintf("%s/%s/%s/", s.Cluster, lineage, fileFailed))
+	objects, err := s.files(ctx, lineage, fileFailed)
 	for _, o := range objects {
 		if s.Signer == nil && s.hasSignature(ctx, o.Name) {
 			continue // who signs does not count this drill

@@ -24,6 +24,8 @@ type FoundFile struct {
 	Newer error
 	// Doubts are the newer files that do not count, the newest one first, and this one if others judge signatures and it has none.
 	Doubts []Doubt
+	// strays are newer files that are damaged and have no signature, where others do: anybody may have made them.
+	strays []Doubt
 }
 
 // Doubt is a file that does not count.
@@ -47,7 +49,7 @@ func (f FoundFile) Doubted(id cke.Identity, lineage string, had func(sum string)
 			continue
 		}
 		if d.Data != nil {
-			if there, err := cke.ParseEscrow(d.Data); err == nil && id.Lacks(there.Identity, lineage) == nil {
+			if there, err := cke.ParseEscrow(d.Data); err == nil && id.LacksBeside(cke.Beside{Incarnation: lineage, Identity: there.Identity}) == nil {
 				continue
 			}
 		}
@@ -79,7 +81,7 @@ func (s *Store) TrustedFile(ctx context.Context, lineage string, kind FileKind) 
 		}
 	}
 	for _, o := range slices.Backward(all) {
-		if !o.there || o.farAhead() {
+		if !o.there || s.farAhead(o.Name) {
 			continue
 		}
 		d, err := s.readTwice(ctx, o.Name)
@@ -87,66 +89,127 @@ func (s *Store) TrustedFile(ctx context.Context, lineage string, kind FileKind) 
 			return f, err
 		}
 		if d.Err == nil {
-			f.Data, f.Sum = d.Data, d.Sum()
+			f.found(d)
 			f.Doubts = slices.DeleteFunc(f.Doubts, func(d Doubt) bool { return d.Object < o.Name })
+			f.sortDoubts()
 			return f, nil
 		}
 		f.Newer = cmp.Or(f.Newer, d.Err)
-		if !s.judges() {
+		if !slices.ContainsFunc(f.Doubts, func(is Doubt) bool { return is.Object == o.Name }) {
 			f.Doubts = append(f.Doubts, d)
 		}
 	}
+	f.sortDoubts()
 	return f, cmp.Or(f.Newer, fmt.Errorf("%s of cluster %s, incarnation %s: %w", kind, s.Cluster, lineage, ErrNotFound))
 }
 
 // signedOf finds the newest file with a trusted signature, and those in doubt that are newer. Trusted without an error: it is there; with damage:
 // there are such signatures, and none of their files can be read, or so many by others that it is not known.
 func (s *Store) signedOf(ctx context.Context, all []listedFile) (f FoundFile, err error) {
-	room, signatures := int64(mostUnsigned), keptFiles
-	unknown := false
-	for _, o := range slices.Backward(all) {
-		trusted, unread := false, o.signature && signatures == 0
-		if o.signature && !unread {
-			if trusted, err = s.signedTwice(ctx, o); err != nil {
-				return f, err
-			}
-			if !trusted {
-				signatures--
-			}
-		}
-		if !trusted && (f.Trusted || !unread && (!o.there || o.farAhead())) { // older than what is trusted, or anybody's
-			continue
-		}
-		if !trusted && !unread {
-			room -= max(o.Size, mostUnsigned/keptFiles)
-		}
-		unknown = unknown || unread
-		d := Doubt{o.Name, nil, fmt.Errorf("%s: %w", o.Name, damaged("it is one of too many that no trusted key signed"))}
-		if trusted || !unread && room >= 0 {
-			if d, err = s.readTwice(ctx, o.Name); err != nil {
-				return f, err
-			}
-		}
-		switch {
-		case trusted && d.Err == nil:
-			f.Data, f.Sum, f.Trusted, f.Newer = d.Data, d.Sum(), true, nil
-			f.Doubts = slices.DeleteFunc(f.Doubts, func(d Doubt) bool { return d.Sum() == f.Sum }) // says the same
-			if len(f.Doubts) > 0 {
-				f.Newer = f.Doubts[0].Err
-			}
-			return f, nil
-		case d.Err == nil:
-			d.Err = fmt.Errorf("%s: %w", o.Name, damaged("no trusted key signed it"))
-		case !o.signature && room >= 0: // the name alone says nothing
-			continue
-		}
-		f.Doubts, f.Newer, f.Trusted = append(f.Doubts, d), cmp.Or(f.Newer, d.Err), f.Trusted || trusted
+	base, known, err := s.signedThere(ctx, all, &f)
+	if err != nil {
+		return f, err
 	}
-	if f.Trusted = f.Trusted || unknown; f.Trusted {
+	// Signatures without files are read after that: anybody can put there so many that no more is read, and what is there is read anyway.
+	left, last := keptFiles, ""
+	for _, o := range slices.Backward(all) {
+		if o.there || o.Name <= base {
+			continue
+		}
+		if left == 0 {
+			f.Doubts, known = append(f.Doubts, tooMany(o.Name, "the %d newest signatures of files that are missing, down to %s, are of no trusted key, and no more are read: delete these", keptFiles, last)), known && base != ""
+			continue
+		}
+		trusted, err := s.signedTwice(ctx, o)
+		if err != nil {
+			return f, err
+		}
+		if !trusted {
+			left, last = left-1, signatureOf(o.Name)
+			continue
+		}
+		d, err := s.readTwice(ctx, o.Name)
+		if err != nil {
+			return f, err
+		}
+		if f.Trusted = true; d.Err == nil { // written since the listing
+			f.found(d)
+			base = o.Name
+			break
+		}
+		f.Doubts = append(f.Doubts, d)
+	}
+	older := func(d Doubt) bool { return d.Object <= base || base != "" && d.Sum() == f.Sum } // or says the same
+	f.Doubts, f.strays = slices.DeleteFunc(f.Doubts, older), slices.DeleteFunc(f.strays, older)
+	f.sortDoubts()
+	if f.Trusted = f.Trusted || !known; f.Trusted && len(f.Doubts) > 0 {
+		f.Newer = f.Doubts[0].Err
+	}
+	if base == "" && f.Trusted {
 		return f, f.Newer
 	}
-	f.Newer = nil
 	return f, nil
+}
+
+// signedThere is signedOf, of files that are there: base is the newest one that is trusted. known: all that may be trusted was read.
+func (s *Store) signedThere(ctx context.Context, all []listedFile, f *FoundFile) (base string, known bool, err error) {
+	room, left, last := int64(mostUnsigned), keptFiles, ""
+	known = true
+	for _, o := range slices.Backward(all) {
+		if !o.there {
+			continue
+		}
+		trusted := false
+		if o.signature && left > 0 {
+			if trusted, err = s.signedTwice(ctx, o); err != nil {
+				return "", false, err
+			}
+			if !trusted {
+				left, last = left-1, o.Name
+			}
+		} else if o.signature && !f.Trusted {
+			known = false
+			f.Doubts = append(f.Doubts, tooMany(o.Name, "the %d newest files with signatures, down to %s, are signed by no trusted key, and no more are read: delete these, and their signatures", keptFiles, last))
+			continue
+		}
+		if !trusted && (f.Trusted || s.farAhead(o.Name)) { // older than what is trusted, or anybody's
+			continue
+		}
+		if !trusted {
+			if room -= max(o.Size, mostUnsigned/keptFiles); room < 0 {
+				f.Doubts = append(f.Doubts, tooMany(o.Name, "more than %d files or %d MiB lie in %s that no trusted key signed, and no more are read: delete them", keptFiles, mostUnsigned>>20, path.Dir(o.Name)))
+				continue
+			}
+		}
+		d, err := s.readTwice(ctx, o.Name)
+		switch {
+		case err != nil:
+			return "", false, err
+		case trusted && d.Err == nil:
+			f.Trusted = true
+			f.found(d)
+			return o.Name, true, nil
+		case d.Err == nil:
+			d.Err = fmt.Errorf("%s: %w", o.Name, damaged("no trusted key signed it"))
+		case !o.signature: // the name alone says nothing
+			f.strays = append(f.strays, d)
+			continue
+		}
+		f.Doubts, f.Trusted = append(f.Doubts, d), f.Trusted || trusted
+	}
+	return "", known, nil
+}
+
+// tooMany is a file that may be trusted, and is not read.
+func tooMany(object, format string, args ...any) Doubt {
+	return Doubt{Object: object, Err: fmt.Errorf("%s: %w", object, damaged(format, args...))}
+}
+
+// found takes in the newest file that counts.
+func (f *FoundFile) found(d Doubt) { f.Data, f.Sum = d.Data, d.Sum() }
+
+func (f *FoundFile) sortDoubts() {
+	slices.SortFunc(f.Doubts, func(a, b Doubt) int { return strings.Compare(b.Object, a.Object) })
 }
 
 // listedFile is a file that is there, or that has a signature.
@@ -155,19 +218,15 @@ type listedFile struct {
 	there, signature bool
 }
 
-// farAhead: who wrote it had another clock than anybody has.
-func (o listedFile) farAhead() bool { return !timeOf(o.Name).Before(o.ModTime.Add(farFuture)) }
-
 // filesOf are the files of a kind, the newest one last. Where signatures are judged, those count that are there without their file.
 func (s *Store) filesOf(ctx context.Context, lineage string, kind FileKind) (all []listedFile, err error) {
-	folder := fmt.Sprintf("%s/%s/%s/", s.Cluster, lineage, kind)
-	objects, err := s.Bucket.List(ctx, folder)
+	objects, err := s.files(ctx, lineage, kind)
 	if err != nil {
 		return nil, err
 	}
 	var signatures map[string]bool
 	if s.judges() {
-		if signatures, err = s.signatures(ctx, folder+"-"); err != nil {
+		if signatures, err = s.signatures(ctx, s.folder(lineage, kind)+"-"); err != nil {
 			return nil, err
 		}
 	}
@@ -177,17 +236,19 @@ func (s *Store) filesOf(ctx context.Context, lineage string, kind FileKind) (all
 		delete(signatures, name)
 	}
 	for name := range signatures {
-		_, file, _ := strings.Cut(path.Base(name), "-")
-		all = append(all, listedFile{Object: Object{Name: folder + file}, signature: true})
+		if file := signedBy(name); s.isFile(file) {
+			all = append(all, listedFile{Object: Object{Name: file}, signature: true})
+		}
 	}
 	slices.SortFunc(all, func(a, b listedFile) int { return strings.Compare(a.Name, b.Name) })
 	return all, nil
 }
 
-// newestLost is the newest file that has a trusted signature and is not there, if it is newer than another one.
+// newestLost is the newest file that has a trusted signature and is not there, if it is newer than another one and not one of too many by others.
 func (s *Store) newestLost(ctx context.Context, all []listedFile, than string) (string, error) {
+	left := keptFiles
 	for _, o := range slices.Backward(all) {
-		if o.Name <= than {
+		if o.Name <= than || left == 0 {
 			break
 		}
 		if o.there {
@@ -196,6 +257,7 @@ func (s *Store) newestLost(ctx context.Context, all []listedFile, than string) (
 		if trusted, err := s.signedTwice(ctx, o); err != nil || trusted {
 			return o.Name, err
 		}
+		left--
 	}
 	return "", nil
 }

@@ -167,8 +167,9 @@ func TestPutFile_BrokenOffAtAnyStepLeavesWhatCanBeCompared(t *testing.T) {
 }
 
 // Anybody may put many files there that no trusted key signed, with signatures or without: not more of them is read than could be an earlier
-// version's, and not more of what they say is kept. Beyond as many signatures as are kept, it is not known whether there is a trusted one:
-// what is there is damaged, and nothing that anybody wrote counts in its place.
+// version's, and not more of what they say is kept. Beyond as many files with signatures as are kept, it is not known whether there is a trusted one:
+// what is there is damaged, and nothing that anybody wrote counts in its place. Signatures without files hide none that is there. The error says
+// what to delete.
 func TestTrustedFile_ReadsNotAllThatIsNotSigned(t *testing.T) {
 	const many, size = 150, 1 << 20
 	big := strings.Repeat("x", size)
@@ -176,15 +177,16 @@ func TestTrustedFile_ReadsNotAllThatIsNotSigned(t *testing.T) {
 		files, signatures int
 		text              string
 		reads, kept       int
-		found             bool
+		doubts            int // if it is found
+		says              string
 	}{
-		"small files":                    {many, 0, "", 110, 100, true},
-		"big files":                      {many, 0, big, 30, 15, true},
-		"small files, signatures":        {90, 90, "", 90*3 + 10, 90, true},
-		"big files, signatures":          {90, 90, big, 90*2 + 30, 15, true},
-		"many files, signatures":         {many, many, "", 100*3 + 10, 100, false},
-		"many big files, signatures":     {many, many, big, 100*2 + 30, 15, false},
-		"signatures without their files": {0, many, "", 100*2 + 10, 0, false},
+		"small files":                    {many, 0, "", 110, 100, many, "no trusted key signed it"},
+		"big files":                      {many, 0, big, 30, 15, many, "no trusted key signed it"},
+		"small files, signatures":        {90, 90, "", 90*3 + 10, 90, 90, "no trusted key signed it"},
+		"big files, signatures":          {90, 90, big, 90*2 + 30, 15, 90, "no trusted key signed it"},
+		"many files, signatures":         {many, many, "", 100*3 + 10, 100, 0, "the 100 newest files with signatures, down to prod/a1b2/identity/20261101T005300.000Z-"},
+		"many big files, signatures":     {many, many, big, 100*2 + 30, 15, 0, "the 100 newest files with signatures, down to prod/a1b2/identity/20261101T005300.000Z-"},
+		"signatures without their files": {0, many, "", 100*2 + 10, 0, many - 100, "the 100 newest signatures of files that are missing, down to prod/a1b2/signatures/identity-20261101T005300.000Z-"},
 	} {
 		i := twoIdentities(t)
 		newest, _ := i.newest(t)
@@ -207,14 +209,18 @@ func TestTrustedFile_ReadsNotAllThatIsNotSigned(t *testing.T) {
 			return nil
 		}}
 		f, err := i.store.TrustedFile(t.Context(), "a1b2", backup.FileIdentity)
-		if !f.Trusted || f.Newer == nil && c.files > 0 || c.found && (err != nil || string(f.Data) != "two") || !c.found && (!backup.IsDamage(err) || f.Data != nil) {
+		found := c.doubts > 0
+		if !f.Trusted || f.Newer == nil || found && (err != nil || string(f.Data) != "two") || !found && (!backup.IsDamage(err) || f.Data != nil) {
 			t.Errorf("%s: %q, newer %v, %v", what, f.Data, f.Newer, err)
 		}
+		if !slices.ContainsFunc(f.Doubts, func(d backup.Doubt) bool { return strings.Contains(d.Err.Error(), c.says) }) {
+			t.Errorf("%s: nothing says %q: %v", what, c.says, f.Newer)
+		}
 		kept := slices.DeleteFunc(slices.Clone(f.Doubts), func(d backup.Doubt) bool { return d.Data == nil })
-		if reads > c.reads || len(kept) != c.kept || c.found && len(f.Doubts) != c.files {
+		if reads > c.reads || len(kept) != c.kept || found && len(f.Doubts) != c.doubts {
 			t.Errorf("%s: %d reads, %d in doubt, and what %d of them say is kept", what, reads, len(f.Doubts), len(kept))
 		}
-		if !c.found && !slices.ContainsFunc(f.Doubts, func(d backup.Doubt) bool { return d.Object == newest && d.Data == nil }) {
+		if !found && !slices.ContainsFunc(f.Doubts, func(d backup.Doubt) bool { return d.Object == newest && d.Data == nil }) {
 			t.Errorf("%s: what may be the newest one is not in doubt", what)
 		}
 	}

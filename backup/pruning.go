@@ -57,7 +57,7 @@ func (s *Store) explain(ctx context.Context, l *Lineage) error {
 
 // readPruning returns what the newest of a lineage's files that count tells, merged, and its name. A damaged one counts as empty.
 func (s *Store) readPruning(ctx context.Context, l *Lineage) (told []hole, newest string, err error) {
-	files := slices.DeleteFunc(slices.Clone(l.Files), func(o Object) bool { return !strings.Contains(o.Name, "/"+string(filePruning)+"/") })
+	files := slices.DeleteFunc(slices.Clone(l.Files), func(o Object) bool { return !filePruning.isOf(o.Name) || !s.isFile(o.Name) })
 	newest, _, err = s.recordOf(ctx, l.Name, files)
 	if err != nil || newest == "" {
 		return nil, "", err
@@ -96,7 +96,7 @@ func (s *Store) tell(ctx context.Context, l *Lineage, going []Removal, full stri
 // settle forgets what was reported, but for what explains a hole, or what of the deletion has still to be repeated. What could not
 // be reported before is reported now. gone has been deleted.
 func (s *Store) settle(ctx context.Context, d deletion, gone []Removal) error {
-	objects, err := s.Bucket.List(ctx, s.Cluster+"/"+d.l.Name+"/"+string(filePruning)+"/")
+	objects, err := s.files(ctx, d.l.Name, filePruning)
 	if err != nil {
 		return err
 	}

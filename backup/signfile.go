@@ -9,7 +9,6 @@ import (
 	"path"
 	"slices"
 	"strings"
-	"time"
 )
 
 // fileSignatures holds the signatures of the files that lie beside backups, each under the kind and the name of its file.
@@ -17,11 +16,6 @@ const fileSignatures FileKind = "signatures"
 
 // maxSignature bounds what is read of one.
 const maxSignature = 4 << 10
-
-func signatureOf(file string) string {
-	folder, kind := path.Split(path.Dir(file))
-	return fmt.Sprintf("%s%s/%s-%s", folder, fileSignatures, kind, path.Base(file))
-}
 
 // signFile signs a file by its name, which has its digest.
 func (s *Store) signFile(ctx context.Context, file string) error {
@@ -34,9 +28,6 @@ func (s *Store) signFile(ctx context.Context, file string) error {
 	}
 	return s.Retry.Put(ctx, s.Bucket, signatureOf(file), Content{Head: data}, s.Guard)
 }
-
-// farFuture is how far ahead of the target's clock a clock may have been under which a file was written that is not signed.
-const farFuture = 100 * 365 * 24 * time.Hour
 
 // newestOf chooses, of the files of a kind, the newest that is signed by a key that is trusted; without such, the newest that is not of the
 // far future. Empty: there is none.
@@ -58,7 +49,7 @@ func (s *Store) newestOf(ctx context.Context, files []Object) (name string, trus
 		}
 	}
 	for _, o := range slices.Backward(files) { // names begin with the time
-		if timeOf(o.Name).Before(o.ModTime.Add(farFuture)) {
+		if !s.farAhead(o.Name) {
 			return o.Name, false, nil
 		}
 	}
@@ -69,14 +60,14 @@ func (s *Store) newestOf(ctx context.Context, files []Object) (name string, trus
 // backup of the lineage is signed by a key that is trusted, only files count that are, too: who signed that backup signs all that follows.
 // trusted: this one is.
 func (s *Store) record(ctx context.Context, lineage string, kind FileKind) (name string, trusted bool, err error) {
-	objects, err := s.Bucket.List(ctx, fmt.Sprintf("%s/%s/%s/", s.Cluster, lineage, kind))
+	files, err := s.files(ctx, lineage, kind)
 	if err != nil {
 		return "", false, err
 	}
-	return s.recordOf(ctx, lineage, objects)
+	return s.recordOf(ctx, lineage, files)
 }
 
-// recordOf is record, of files that were listed.
+// recordOf is record, of files that may count.
 func (s *Store) recordOf(ctx context.Context, lineage string, files []Object) (name string, trusted bool, err error) {
 	name, trusted, err = s.newestOf(ctx, files)
 	if err != nil || name == "" || trusted || !s.judges() {

@@ -299,7 +299,7 @@ func (k *keeper) compare(w *World, now time.Time) (done, damaged bool) {
 	l, s, last := &k.line, w.store, digest(w.target.last(k.line.incarnation))
 	s.beside = cke.NewestBeside(s.beside, digest(s.identity))
 	damaged = w.target.damaged[l.incarnation] && !slices.Contains(s.beside, last)
-	lacks := s.identity.Lacks(w.target.newest(l.incarnation), l.incarnation)
+	lacks := s.identity.LacksBeside(cke.Beside{Incarnation: l.incarnation, Identity: w.target.newest(l.incarnation)})
 	if !damaged || lacks != nil {
 		l.compared, l.lacks = true, lacks
 	}
@@ -358,7 +358,7 @@ func (k *keeper) put(w *World, now time.Time) bool {
 // what it lacks, it has all of it.
 func (c *checker) writesOver(last cke.Identity) {
 	id := c.world.store.identity
-	for _, l := range id.Lacks(last, id.BackedUp().Incarnation.ID) {
+	for _, l := range id.LacksBeside(cke.Beside{Incarnation: id.BackedUp().Incarnation.ID, Identity: last}) {
 		c.violated("an older store writes over the identity beside the backups, which has %s", l.What)
 	}
 }

@@ -128,7 +128,7 @@ func (w *chores) readBeside(ctx context.Context) (identity []byte, err error) {
 	}
 	identity = append(identity, '\n')
 	has := []string{fmt.Sprintf("%x", sha256.Sum256(identity))}
-	lacks, damage := e.Identity.Lacks(there.Identity, w.l.lineage), f.Doubted(e.Identity, w.l.lineage, func(sum string) bool {
+	lacks, damage := e.Identity.LacksBeside(cke.Beside{Incarnation: w.l.lineage, Identity: there.Identity}), f.Doubted(e.Identity, w.l.lineage, func(sum string) bool {
 		known := sum == has[0] || w.l.hadAll(sum)
 		if known {
 			has = append(has, sum)

@@ -253,3 +253,33 @@ func TestKeeper_ReportsEveryChangeOfWhatLacks(t *testing.T) {
 		}
 	}
 }
+
+// The identity that lies there names the restore that was under way. A store of before that does not take its place, and does not count it among what it
+// had all of, also where it has lost its signature or is damaged.
+func TestKeeper_AStoreOfBeforeARestoreWritesNoIdentity(t *testing.T) {
+	for what, harm := range map[string]func(h *house, file, signature string){
+		"intact":                func(*house, string, string) {},
+		"the file is damaged":   harms["the file is damaged"],
+		"the signature is lost": harms["the signature is lost"],
+	} {
+		t.Run(what, func(t *testing.T) {
+			h, set, beside := twoIdentities(t)
+			restoring := identityOf(nil, "j1", "j2", "j3")
+			restoring.Incarnation.Replaced, restoring.Incarnation.ID, restoring.Incarnation.State = []string{"life1"}, "life2", cke.Restoring
+			set(restoring)
+			h.wanted.Identity = identityOf(nil, "j1", "j2", "j3") // what is backed up
+			h.run()
+			h.until("the identity of the restore", func() bool { return beside().Incarnation.Life("life2") })
+			h.stop()
+			newest := h.newestIdentity()
+			harm(h, newest, signatureOf(newest))
+			before := h.identities()
+			set(identityOf(nil, "j1", "j2", "j3"))
+			s := h.run().await("the older store to be found", func(s *cke.BackupStatus) bool { return len(s.Lacks) > 0 || damaged(s, "older") && damaged(s, "beside") })
+			h.stop()
+			if now := h.identities(); !slices.Equal(now, before) || slices.Contains(s.Beside, sumOf(newest)) || what == "intact" && (s.Lacks[0].ID != "life2" || !s.Lacks[0].Restored) {
+				t.Errorf("%+v; before %q, now %q", s, before, now)
+			}
+		})
+	}
+}

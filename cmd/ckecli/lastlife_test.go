@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path"
 	"path/filepath"
@@ -214,4 +215,53 @@ func TestRestore_SaysWhereMembersAreNotKnown(t *testing.T) {
 	if strings.Contains(stdout, "9999") {
 		t.Errorf("an incarnation that is known to be an earlier one: %s", stdout)
 	}
+}
+
+// Anybody can put any number of small objects where signatures are. They hide no identity: it is read, and the error says what to delete before more is.
+func TestRestore_ReadsTheIdentityBesideManySignaturesOfAnybody(t *testing.T) {
+	h := newLostHost(t)
+	h.put(t, h.signer, "a1b2", clusterFile, identityOf(t, "a1b2", clusterFile))
+	junk := func(from, to int) {
+		t.Helper()
+		for n := from; n < to; n++ {
+			for _, kind := range []string{"identity", "spec"} {
+				if err := os.WriteFile(filepath.Join(h.dir, "prod", "a1b2", "signatures", fmt.Sprintf("%s-20990101T000000.%03dZ-%064x", kind, n, n)), []byte("{}"), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	junk(0, 100)
+	h.run(exitDone, h.args...)
+	junk(100, 130)
+	_, stderr := h.run(exitDamaged, h.args...)
+	contains(t, stderr, "error[CKE401]", "the 100 newest signatures of files that are missing, down to prod/a1b2/signatures/identity-20990101T000000.030Z-", "delete these", "cp1 (10.0.0.11)", "--accept a1b2/identity")
+	stdout, _ := h.run(exitDone, append(h.args, "--accept", "a1b2/identity")...)
+	contains(t, stdout, "which is accepted")
+}
+
+// The only identity cannot be read. Accepting that declares no nodes: a file does, and the plan says what is lost.
+func TestRestore_WhereNoIdentityCanBeRead(t *testing.T) {
+	h := newLostHost(t)
+	h.put(t, h.signer, "a1b2", clusterFile, identityOf(t, "a1b2", clusterFile))
+	h.damageNewest(t, "a1b2/identity")
+	h.run(exitDamaged, h.args...)
+	accepted := append(h.args, "--accept", "a1b2/identity")
+	_, stderr := h.run(exitDamaged, accepted...)
+	contains(t, stderr, "error[CKE401]", "no older identity of the cluster can be read", "--file FILE")
+	if strings.Contains(stderr, "only its cluster file is missing") {
+		t.Errorf("the identity is what cannot be read: %s", stderr)
+	}
+	stdout, _ := h.run(exitDone, append(accepted, "--file", h.write("prod.yml", clusterFile))...)
+	contains(t, stdout, "no identity beside the backups can be read, which is accepted", "new certificate authorities")
+}
+
+// The identity of a later incarnation has lost its signature, and backups of that incarnation are signed: its members are not passed over.
+func TestRestore_AnUnsignedIdentityOfALaterIncarnationIsNoNote(t *testing.T) {
+	h := newLostHost(t)
+	h.put(t, h.signer, "c3d4", clusterFile, identityOf(t, "c3d4", clusterFile))
+	h.put(t, nil, "a1b2", clusterFile, identityOf(t, "a1b2", clusterFile, "c3d4")) // the backups of a1b2 are signed
+	args := append(h.args, "--lineage", "c3d4")
+	_, stderr := h.run(exitDamaged, args...)
+	contains(t, stderr, "error[CKE401]", "incarnation a1b2", "no trusted key signed it", "--accept a1b2/identity")
 }

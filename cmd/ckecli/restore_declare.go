@@ -45,7 +45,11 @@ func (r *restoring) declareFile(ctx context.Context, o restoreOptions) error {
 	case err != nil:
 		return err
 	case there.Missing != nil:
-		r.plan.Notes = append(r.plan.Notes, "no identity lies beside the backups, so the nodes of "+fileName(o.file)+" are taken for those of the former members: if others had members, they may still serve")
+		what := "no identity lies beside the backups"
+		if there.Unread != nil {
+			what = "no identity beside the backups can be read, which is accepted: the cluster gets new certificate authorities"
+		}
+		r.plan.Notes = append(r.plan.Notes, what+", so the nodes of "+fileName(o.file)+" are taken for those of the former members: if others had members, they may still serve")
 		return nil
 	}
 	if err := r.adopt(there.Escrow, o); err != nil {
@@ -125,7 +129,7 @@ func (r *restoring) readEscrow(ctx context.Context, o restoreOptions) (there bes
 	case there.Missing != nil:
 		there.Missing = fail(there.Missing)
 	case there.Unread != nil && there.Escrow.Format == 0: // nothing can be read in its place
-		there.Missing = noSpec(fail(there.Unread))
+		there.Missing = noIdentity(fail(there.Unread))
 	case there.Incarnation != lineage && o.point.lineage != "":
 		r.plan.Notes = append(r.plan.Notes, fmt.Sprintf("cluster file, members and authorities are those of the last incarnation, %s", there.Incarnation))
 	}
@@ -144,6 +148,16 @@ func (r *restoring) readEscrow(ctx context.Context, o restoreOptions) (there bes
 		there.spec, r.signed = spec.Data, there.Trusted && spec.Trusted
 	}
 	return there, nil
+}
+
+// noIdentity adds the way out where no identity can be read. That it is accepted declares nobody.
+func noIdentity(err error) error {
+	if coded := new(cke.Error); errors.As(err, &coded) {
+		coded.Facts = append(coded.Facts, "no older identity of the cluster can be read, so its nodes and certificate authorities are not known",
+			"find another copy of the backups, or see what the error says to delete; if the identity is lost for good, the same command with --file FILE declares the nodes, with new certificate authorities")
+		coded.Try = "ckecli backup verify"
+	}
+	return err
 }
 
 // noSpec adds the way out where the cluster file cannot be read, and the identity can.

@@ -155,3 +155,13 @@ func TestReport_AFrozenClusterIsFrozenWhileAnOrderWaits(t *testing.T) {
 		}
 	}
 }
+
+// The store is from before a restore, as only the identity beside the backups shows: it is frozen, and no reclaim helps.
+func TestDecide_FreezesAStoreOfBeforeARestore(t *testing.T) {
+	s := formed(3).beside()
+	s.Backup.Lacks = []cke.Lacking{{ID: "L2", What: "the restore that made incarnation L2", Restored: true}}
+	o, is := strategy.Decide(s.Input).Operation.(op.Freeze)
+	if !is || o.Kind != cke.FreezeOlderStore || strings.Contains(o.Problem.Remedy, "reclaim") || !strings.Contains(o.Problem.Remedy, "bring back a copy of the store from after that restore") {
+		t.Errorf("%+v", o)
+	}
+}

@@ -52,7 +52,9 @@ func olderStore(in *Input) *finding {
 	}
 	unseen := slices.ContainsFunc(beside, func(l cke.Lacking) bool { return !l.Ended })
 	newest := "bring back a newer copy of the store; or store the newest cluster file, then: ckecli cluster reclaim " + in.Spec.Name
-	if inc := in.Identity.Incarnation; inc != nil && inc.State == cke.Restoring && !in.Identity.Started() {
+	if inc := in.Identity.Incarnation; slices.ContainsFunc(beside, func(l cke.Lacking) bool { return l.Restored }) {
+		newest = "bring back a copy of the store from after that restore" // nothing can be reclaimed
+	} else if inc != nil && inc.State == cke.Restoring && !in.Identity.Started() {
 		newest = "bring back a newer copy of the store; or cancel the restore: ckecli restore --cancel; then store the newest cluster file, and: ckecli cluster reclaim " + in.Spec.Name
 	}
 	gone := fmt.Sprintf("; if all members that were added since and are not on record are gone for good: ckecli cluster unfreeze %s --reason TEXT", in.Spec.Name)
