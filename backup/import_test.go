@@ -19,6 +19,7 @@ import (
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
+	"golang.org/x/sys/unix"
 
 	"cke"
 	"cke/backup"
@@ -216,8 +217,10 @@ func TestImport_DataDirectoryOfAStoppedMember(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.restoredFrom(t, s, f)
-	if f.Close(); f.Digest != opened(t, db, true).Digest {
-		t.Error("its database is another one")
+	f.Close()
+	copied := opened(t, db, true)
+	if copied.Close(); copied.Digest != f.Digest || copied.Kind != backup.ImportDatabase {
+		t.Errorf("its database is another one: %+v", copied)
 	}
 	refusedImport(t, db, false, "has no hash at its end")
 }
@@ -274,6 +277,16 @@ func refusedImport(t *testing.T, path string, unproved bool, says string) {
 	f, err := backup.OpenImport(t.Context(), path, unproved)
 	if err == nil {
 		f.Close()
+	}
+	db := path
+	if info, none := os.Stat(path); none == nil && info.IsDir() {
+		db = filepath.Join(path, "member", "snap", "db")
+	}
+	if held, none := os.OpenFile(db, os.O_RDONLY|unix.O_NONBLOCK, 0); none == nil { // an etcd could start on it
+		if err := unix.Flock(int(held.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil && says != "an etcd runs on" {
+			t.Errorf("%s stays locked: %v", path, err)
+		}
+		held.Close()
 	}
 	var refusal *backup.ImportRefusal
 	if !errors.As(err, &refusal) && !backup.IsDamage(err) {

@@ -50,48 +50,45 @@ func (e *ImportRefusal) Error() string { return e.What }
 
 // OpenImport reads and checks a file or data directory whole. unproved accepts a database without a digest. Data that is
 // damaged is reported as damage, what must not be imported as an *ImportRefusal.
-func OpenImport(ctx context.Context, path string, unproved bool) (f *ImportFile, err error) {
-	f = &ImportFile{Path: path}
-	info, err := os.Stat(path)
-	switch {
-	case err != nil:
-		return nil, err
-	case info.IsDir():
-		f.Kind, f.Path = ImportDirectory, filepath.Join(path, "member", "snap", "db")
-		if info, err = os.Stat(f.Path); errors.Is(err, fs.ErrNotExist) {
-			return nil, &ImportRefusal{What: path + " has no member/snap/db, so it is no data directory of etcd 3",
-				Try: "name the directory that etcd has in --data-dir, on the node that holds it"}
-		} else if err != nil {
-			return nil, err
-		}
-	}
-	if !info.Mode().IsRegular() {
-		return nil, &ImportRefusal{What: f.Path + " is not a regular file"}
-	}
-	if f.held, err = holdImport(f.Path); err != nil {
-		return nil, err
-	}
-	defer func() {
-		if err != nil {
-			f.Close()
-		}
-	}()
-	if err = f.measure(ctx, unproved); err != nil {
-		return nil, err
-	}
-	if err = checkTree(ctx, f.Path, pages.AllPages); err != nil {
-		return nil, err
-	}
-	if f.ImportInfo, err = readImport(ctx, f.Path); err != nil {
-		return nil, err
-	}
-	if f.Kind == ImportDirectory {
-		err = f.checkMember(ctx, filepath.Join(path, "member"))
-	}
-	if err != nil {
-		return nil, err
+func OpenImport(ctx context.Context, path string, unproved bool) (*ImportFile, error) {
+	f := &ImportFile{Path: path}
+	if err := f.open(ctx, path, unproved); err != nil {
+		return nil, errors.Join(err, f.Close())
 	}
 	return f, nil
+}
+
+func (f *ImportFile) open(ctx context.Context, path string, unproved bool) error {
+	info, err := os.Stat(path)
+	if err == nil && info.IsDir() {
+		f.Kind, f.Path = ImportDirectory, filepath.Join(path, "member", "snap", "db")
+		if info, err = os.Stat(f.Path); errors.Is(err, fs.ErrNotExist) {
+			return &ImportRefusal{What: path + " has no member/snap/db, so it is no data directory of etcd 3",
+				Try: "name the directory that etcd has in --data-dir, on the node that holds it"}
+		}
+	}
+	if err == nil && !info.Mode().IsRegular() {
+		err = &ImportRefusal{What: f.Path + " is not a regular file"}
+	}
+	if err != nil {
+		return err
+	}
+	if f.held, err = holdImport(f.Path); err != nil {
+		return err
+	}
+	if err := f.measure(ctx, unproved); err != nil {
+		return err
+	}
+	if err := checkTree(ctx, f.Path, pages.AllPages); err != nil {
+		return err
+	}
+	if f.ImportInfo, err = readImport(ctx, f.Path); err != nil {
+		return err
+	}
+	if f.Kind == ImportDirectory {
+		return f.checkMember(ctx, filepath.Join(path, "member"))
+	}
+	return nil
 }
 
 // Close releases the file.
@@ -187,5 +184,6 @@ func IsImport(name string) bool { return strings.HasSuffix(name, importSuffix) }
 
 // noLog is the way out where a log is not as it should be.
 func noLog(member, why string) error {
-	return &ImportRefusal{What: fmt.Sprintf("%s: %s", member, why), Try: "start its etcd once, so that its database has all of its log, and stop it; or take a snapshot: etcdctl snapshot save FILE"}
+	return &ImportRefusal{What: fmt.Sprintf("%s: %s", member, why), Try: "start its etcd once with its other members, so that its database has all of its log, and stop it; " +
+		"if they are gone for good, start it on a copy of its directory with --force-new-cluster; or take a snapshot: etcdctl snapshot save FILE"}
 }
