@@ -114,8 +114,8 @@ func (r *restoring) lookImport(ctx context.Context, o backupOptions, _ backup.At
 	p.Target, p.Source, p.Import = shownURL(r.order.Target), r.order.Source, &i.plan
 	p.Lineage, p.Revision = i.file.Incarnation(), i.file.Revision
 	r.order.Lineage, r.order.Revision, r.order.ShownLineage, r.order.ShownRevision = p.Lineage, p.Revision, p.Lineage, p.Revision
-	if err := errors.Join(r.fitsVersion(i.file.Version), i.admits(), op.AboveQuota(r.spec, i.file.Size)); err != nil {
-		return err
+	if err := cmp.Or(r.fitsVersion(i.file.Version), i.admits(), op.AboveQuota(r.spec, i.file.Size)); err != nil {
+		return refused(err)
 	}
 	if o.target != "" || r.asked.Declare != nil { // else the credentials in the store count, too
 		o.target = r.order.Target
@@ -134,8 +134,8 @@ func (r *restoring) lookImport(ctx context.Context, o backupOptions, _ backup.At
 		return &cke.Error{Code: cke.CodeUntrusted, What: "cannot sign what is imported", Unchanged: true,
 			Facts: []string{"no key file can be read on this host, and the leader restores only what its key signed"}, Try: "the same command on a management host, or with --trust any"}
 	case !opens:
-		return &cke.Error{Code: cke.CodeBackupKey, What: "the leader could not open what is imported", Unchanged: true,
-			Facts: []string{"the cluster file wants backups encrypted, and no key is given that opens them"}, Try: "lend the private part of one of the recipients with --key FILE"}
+		return refused(&cke.Error{Code: cke.CodeBackupKey, What: "the leader could not open what is imported", Unchanged: true,
+			Facts: []string{"the cluster file wants backups encrypted, and no key is given that opens them"}, Try: "lend the private part of one of the recipients with --key FILE"})
 	}
 	return r.noSecond(ctx)
 }
