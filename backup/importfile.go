@@ -86,7 +86,7 @@ func (f *ImportFile) open(ctx context.Context, path string, unproved bool) error
 		return err
 	}
 	if f.Kind == ImportDirectory {
-		return f.checkMember(ctx, filepath.Join(path, "member"))
+		return checkMember(ctx, filepath.Join(path, "member"), f.index)
 	}
 	return nil
 }
@@ -154,21 +154,6 @@ func (f *ImportFile) measure(ctx context.Context, unproved bool) error {
 	}
 	if !bytes.Equal(end[:], f.Digest[:]) {
 		return damaged("%s does not match the SHA-256 at its end", f.Path)
-	}
-	return nil
-}
-
-// checkMember refuses a member of which the log has more than the database.
-func (f *ImportFile) checkMember(ctx context.Context, member string) error {
-	if err := checkLog(ctx, filepath.Join(member, "wal"), f.index); err != nil {
-		return err
-	}
-	keys, err := v2Keys(filepath.Join(member, "snap"))
-	if err != nil {
-		return err
-	}
-	if keys {
-		return &ImportRefusal{What: member + " has keys of etcd's v2 API, which no database of etcd 3 holds", Try: "move them to the v3 API, or delete them, with etcd 3.5, then import again"}
 	}
 	return nil
 }

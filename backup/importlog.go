@@ -36,14 +36,21 @@ type logReader struct {
 	after []bool
 	// received is a snapshot that a leader sent and that is not the database yet; 0: none.
 	received uint64
-	sum      uint32
-	chained  bool
+	// v2 is set by a request that changes a key of the v2 API.
+	v2      bool
+	sum     uint32
+	chained bool
 }
 
-// checkLog refuses a log that has requests after the entry that the database holds last, as after a crash: etcd applies them
-// when it starts. It refuses what it cannot read, too.
-func checkLog(ctx context.Context, dir string, applied uint64) error {
-	files, err := logFiles(dir, applied)
+// checkMember refuses a member whose log has requests after the entry that its database holds last, as after a crash: etcd
+// applies them when it starts. It refuses keys of the v2 API, which no database holds, and what it cannot read, too.
+func checkMember(ctx context.Context, member string, applied uint64) error {
+	snapshot, keys, err := readV2(filepath.Join(member, "snap"))
+	if err != nil {
+		return err
+	}
+	dir := filepath.Join(member, "wal")
+	files, err := logFiles(dir, min(applied, snapshot))
 	if err != nil {
 		return err
 	}
@@ -63,6 +70,8 @@ func checkLog(ctx context.Context, dir string, applied uint64) error {
 		}
 	}
 	switch {
+	case keys || l.v2:
+		return &ImportRefusal{What: member + " has keys of etcd's v2 API, which no database of etcd 3 holds", Try: "move them to the v3 API, or delete them, with etcd 3.5, then import again"}
 	case requests > 0:
 		return noLog(dir, fmt.Sprintf("the log has %d requests that the database does not hold yet, %d of them known to be committed", requests, committed))
 	case l.received > applied:
@@ -74,7 +83,7 @@ func checkLog(ctx context.Context, dir string, applied uint64) error {
 }
 
 // logFiles are the files of a log from the one on that has the entry after a given one, in order.
-func logFiles(dir string, applied uint64) ([]string, error) {
+func logFiles(dir string, after uint64) ([]string, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
@@ -95,10 +104,10 @@ func logFiles(dir string, applied uint64) ([]string, error) {
 			return nil, noLog(dir, "files are missing before "+e.Name())
 		}
 		next = sequence + 1
-		if first <= applied+1 {
+		if first <= after+1 {
 			files = nil
 		} else if files == nil {
-			return nil, noLog(dir, fmt.Sprintf("the log starts with entry %d, after the database's %d", first, applied))
+			return nil, noLog(dir, fmt.Sprintf("the log starts with entry %d, and a snapshot or the database ends with %d", first, after))
 		}
 		files = append(files, e.Name())
 	}
@@ -184,12 +193,14 @@ func (l *logReader) record(b []byte) error {
 		return damaged("a record does not match its checksum")
 	}
 	var numbers [4]uint64 // fields 1 to 3
-	content := false      // field 4
+	var content []byte    // field 4
 	if kind != logMetadata && !eachField(data, func(field, number uint64, bytes []byte) {
 		if field > 0 && field < 4 {
 			numbers[field] = number
 		}
-		content = content || field == 4 && len(bytes) > 0
+		if field == 4 {
+			content = bytes
+		}
 	}) {
 		return damaged("a record cannot be read")
 	}
@@ -201,7 +212,9 @@ func (l *logReader) record(b []byte) error {
 		l.last, l.received = max(l.last, numbers[1]), max(l.received, numbers[1])
 	case logEntry: // type, term, index, data
 		const normal = 0
-		return l.entry(numbers[3], content && numbers[1] == normal)
+		request := len(content) > 0 && numbers[1] == normal
+		l.v2 = l.v2 || request && changesV2(content)
+		return l.entry(numbers[3], request)
 	default:
 		return damaged("a record has the unknown type %d", kind)
 	}
@@ -223,24 +236,42 @@ func (l *logReader) entry(index uint64, request bool) error {
 	return nil
 }
 
-// v2Keys reports whether the newest snapshot of a member's store for the v2 API has keys of clients. Later ones than 3.7 write none.
-func v2Keys(dir string) (bool, error) {
+// changesV2 reports whether a request writes a key of the v2 API: as it is, or within a request of etcd 3.
+// Source: etcd 3.5, etcdserverpb.Request and InternalRaftRequest.
+func changesV2(request []byte) bool {
+	var second, third []byte // of a request as it is: method and path
+	fields := func(b []byte) bool {
+		second, third = nil, nil
+		return eachField(b, func(field, _ uint64, data []byte) {
+			switch field {
+			case 2:
+				second = data
+			case 3:
+				third = data
+			}
+		})
+	}
+	writes := func() bool {
+		return (string(second) == "PUT" || string(second) == "POST") && strings.HasPrefix(string(third), "/1/")
+	}
+	return fields(request) && (writes() || fields(second) && writes())
+}
+
+// readV2 returns the index of a member's newest snapshot, and whether its store for the v2 API has keys of clients. Later ones than 3.7
+// write none.
+func readV2(dir string) (index uint64, keys bool, err error) {
 	files, err := filepath.Glob(filepath.Join(dir, "*.snap"))
 	if err != nil || len(files) == 0 {
-		return false, err
+		return 0, false, err
 	}
 	newest := slices.Max(files)
 	data, err := os.ReadFile(newest)
 	if err != nil {
-		return false, err
+		return 0, false, err
 	}
-	var store struct {
-		Root struct {
-			Children map[string]struct{ Children map[string]any }
-		}
-	}
-	const crc, content, of = 1, 2, 1 // of snappb.Snapshot, and of raft's within
-	var snapshot, text []byte
+	// Fields of snappb.Snapshot, and of raft's snapshot and its metadata within.
+	const crc, content, text, metadata, at = 1, 2, 1, 2, 2
+	var snapshot, doc, about []byte
 	sum := uint32(0)
 	sound := eachField(data, func(field, number uint64, b []byte) {
 		switch field {
@@ -249,17 +280,25 @@ func v2Keys(dir string) (bool, error) {
 		case content:
 			snapshot = b
 		}
-	})
-	sound = sound && crc32.Checksum(snapshot, castagnoli) == sum && eachField(snapshot, func(field, _ uint64, b []byte) {
-		if field == of && b != nil {
-			text = b
+	}) && crc32.Checksum(snapshot, castagnoli) == sum && eachField(snapshot, func(field, _ uint64, b []byte) {
+		switch field {
+		case text:
+			doc = b
+		case metadata:
+			about = b
+		}
+	}) && eachField(about, func(field, number uint64, _ []byte) {
+		if field == at {
+			index = number
 		}
 	})
-	if sound && len(text) > 0 {
-		sound = json.Unmarshal(text, &store) == nil
+	var store struct {
+		Root struct {
+			Children map[string]struct{ Children map[string]any }
+		}
 	}
-	if !sound {
-		return false, noLog(strings.TrimSuffix(newest, ".snap"), "the newest snapshot of the member cannot be read")
+	if !sound || len(doc) > 0 && json.Unmarshal(doc, &store) != nil {
+		return 0, false, noLog(newest, "the newest snapshot of the member cannot be read")
 	}
-	return len(store.Root.Children["1"].Children) > 0, nil
+	return index, len(store.Root.Children["1"].Children) > 0, nil
 }

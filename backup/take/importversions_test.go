@@ -3,6 +3,7 @@ package take_test
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -23,7 +24,7 @@ func TestImportVersions_EveryMinorComesInAndRestoresExactly(t *testing.T) {
 	for i, version := range minors {
 		t.Run(version, func(t *testing.T) {
 			bin, data := binaries(t, version), filepath.Join(t.TempDir(), "data")
-			cmd, s := startProcess(t, bin, data)
+			cmd, s := startProcess(t, bin, data, "--snapshot-count", "50")
 			want := fill(t, s)
 			hash := s.Hash(t, want.Revision)
 			saved := filepath.Join(t.TempDir(), "old.db")
@@ -101,6 +102,42 @@ func TestImportVersions_NothingAcknowledgedIsLostOfAKilledMember(t *testing.T) {
 				t.Errorf("revision %d of %d", f.Revision, last)
 			}
 		})
+	}
+}
+
+// No database of etcd 3 holds keys of the v2 API: they are in the log at first, then in snapshots of their own.
+func TestImportVersions_KeysOfTheV2APIAreNotLeftOut(t *testing.T) {
+	bin, data := binaries(t, minors[0]), filepath.Join(t.TempDir(), "data")
+	for _, file := range []string{"log", "snapshot"} {
+		cmd, s := startProcess(t, bin, data, "--enable-v2", "--snapshot-count", "50")
+		if file == "log" {
+			req, err := http.NewRequestWithContext(etcdtest.Context(t), http.MethodPut, s.Endpoint+"/v2/keys/old", strings.NewReader("value=1"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+			res, err := http.DefaultClient.Do(req)
+			if err != nil || res.StatusCode != http.StatusCreated {
+				t.Fatal(res, err)
+			}
+			res.Body.Close()
+		} else {
+			fill(t, s)
+		}
+		if err := errors.Join(cmd.Process.Signal(syscall.SIGTERM), ended(cmd)); err != nil {
+			t.Fatal(err)
+		}
+		snapshots, err := filepath.Glob(filepath.Join(data, "member", "snap", "*.snap"))
+		if err != nil || (len(snapshots) > 0) != (file == "snapshot") {
+			t.Errorf("%s: %q, %v", file, snapshots, err)
+		}
+		f, err := backup.OpenImport(t.Context(), data, false)
+		if err == nil {
+			f.Close()
+		}
+		if refusal := new(backup.ImportRefusal); !errors.As(err, &refusal) || !strings.Contains(refusal.What, "keys of etcd's v2 API") {
+			t.Errorf("%s: %v", file, err)
+		}
 	}
 }
 
