@@ -86,6 +86,7 @@ const (
 	CodeBackupFault   Code = "CKE418"
 	CodeLostBackups   Code = "CKE419"
 	CodeOverwrites    Code = "CKE420"
+	CodeImport        Code = "CKE421"
 
 	CodeInventory     Code = "CKE501"
 	CodeManyHosts     Code = "CKE502"

@@ -21,7 +21,7 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 func HashSnapshot(ctx context.Context, path string, revision, compacted int64) (Hash, error) {
 	hash := Hash{Revision: revision, Compacted: compacted}
 	err := viewKeys(ctx, path, func(b *bolt.Bucket) (err error) {
-		hash.Hash, err = hashKV(ctx, b, revision, compacted, func([]byte) bool { return true })
+		hash.Hash, _, err = hashKV(ctx, b, revision, compacted, func([]byte) bool { return true })
 		return err
 	})
 	return hash, err
@@ -47,16 +47,16 @@ func viewKeys(ctx context.Context, path string, look func(b *bolt.Bucket) error)
 	})
 }
 
-// hashKV leaves out records that do not count by their value.
-func hashKV(ctx context.Context, b *bolt.Bucket, revision, compacted int64, counts func(value []byte) bool) (uint32, error) {
+// hashKV leaves out records that do not count by their value. live counts all keys that live at the revision.
+func hashKV(ctx context.Context, b *bolt.Bucket, revision, compacted int64, counts func(value []byte) bool) (hash uint32, live int64, err error) {
 	keep, live, err := survivors(ctx, b, revision, compacted)
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	if live == 0 {
 		// Nothing lives at the revision: etcd then hashes all that a compaction left in the file.
 		if keep, _, err = survivors(ctx, b, compacted, compacted); err != nil {
-			return 0, err
+			return 0, 0, err
 		}
 	}
 	h := crc32.Update(0, castagnoli, bucketKey)
@@ -65,7 +65,7 @@ func hashKV(ctx context.Context, b *bolt.Bucket, revision, compacted int64, coun
 	p := pulse{ctx: ctx}
 	for k, v := c.First(); k != nil; k, v = c.Next() {
 		if err := p.check(); err != nil {
-			return 0, err
+			return 0, 0, err
 		}
 		r, _ := parseRecordKey(k) // survivors has read them all
 		if r.Main > revision {
@@ -82,7 +82,7 @@ func hashKV(ctx context.Context, b *bolt.Bucket, revision, compacted int64, coun
 			h = crc32.Update(crc32.Update(h, castagnoli, k), castagnoli, v)
 		}
 	}
-	return h, nil
+	return h, live, nil
 }
 
 // survivors marks, among the records up to compacted, those that are the newest of their key at a revision and no

@@ -21,7 +21,7 @@ func HashRestored(ctx context.Context, path string, bump int64) (hash Hash, err 
 		}
 		hash.Revision = last.Main + bump
 		hash.Compacted = hash.Revision
-		hash.Hash, err = hashKV(ctx, b, hash.Revision, hash.Compacted, func(value []byte) bool {
+		hash.Hash, _, err = hashKV(ctx, b, hash.Revision, hash.Compacted, func(value []byte) bool {
 			key, _, _ := parseKeyValue(value)
 			return len(key) > 0
 		})

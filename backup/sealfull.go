@@ -162,31 +162,39 @@ func (w *FullWriter) Close() error {
 // SealFull makes a full for a bucket from a snapshot file, or from a database file, which has no digest at its end yet;
 // body is the file for the result.
 func SealFull(ctx context.Context, snapshot, body string, to Bucket, h Header, recipients []age.Recipient) (Content, Header, error) {
+	c, h, _, err := sealFile(ctx, snapshot, body, to, h, recipients)
+	return c, h, err
+}
+
+// sealFile is SealFull, and returns the digest at the end of the snapshot.
+func sealFile(ctx context.Context, snapshot, body string, to Bucket, h Header, recipients []age.Recipient) (c Content, _ Header, digest [sha256.Size]byte, err error) {
 	info, err := InspectSnapshot(snapshot)
 	if err != nil {
-		return Content{}, h, err
+		return c, h, digest, err
 	}
 	src, err := os.Open(snapshot)
 	if err != nil {
-		return Content{}, h, err
+		return c, h, digest, err
 	}
 	defer src.Close()
 	w, err := beginFull(body, to, recipients)
 	if err != nil {
-		return Content{}, h, err
+		return c, h, digest, err
 	}
 	defer w.Close()
 	n, err := w.fan.ReadFrom(&contextReader{ctx, src})
 	if err != nil {
-		return Content{}, h, fmt.Errorf("read %s: %w", snapshot, err)
+		return c, h, digest, fmt.Errorf("read %s: %w", snapshot, err)
 	}
 	if n%snapshotBlock == 0 {
 		err = w.complete()
 	}
 	if err = errors.Join(err, w.end()); err != nil {
-		return Content{}, h, err
+		return c, h, digest, err
 	}
-	return w.describe(h, info)
+	copy(digest[:], w.check.tail)
+	c, h, err = w.describe(h, info)
+	return c, h, digest, err
 }
 
 // digestGuard checks that a stream ends with the SHA-256 of all that precedes it.

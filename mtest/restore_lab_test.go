@@ -43,19 +43,28 @@ func (b backedUp) content(config *tls.Config) map[string]string {
 	for _, url := range b.urls() {
 		c, err := rig.Client(url, config)
 		b.must(err)
-		resp, err := c.Get(b.within(seenLimit), "\x00", clientv3.WithFromKey())
+		has, err := heldBy(b.within(seenLimit), c)
 		c.Close()
 		b.must(err)
-		has := map[string]string{}
-		for _, kv := range resp.Kvs {
-			has[string(kv.Key)] = fmt.Sprintf("%s@%d/%d#%d", kv.Value, kv.CreateRevision, kv.ModRevision, kv.Version)
-		}
 		if all != nil && !maps.Equal(all, has) {
 			b.Errorf("members differ: %d and %d keys", len(all), len(has))
 		}
 		all = has
 	}
 	return all
+}
+
+// heldBy is what one member holds.
+func heldBy(ctx context.Context, c *clientv3.Client) (map[string]string, error) {
+	resp, err := c.Get(ctx, "\x00", clientv3.WithFromKey())
+	if err != nil {
+		return nil, err
+	}
+	has := map[string]string{}
+	for _, kv := range resp.Kvs {
+		has[string(kv.Key)] = fmt.Sprintf("%s@%d/%d#%d %x", kv.Value, kv.CreateRevision, kv.ModRevision, kv.Version, kv.Lease)
+	}
+	return has, nil
 }
 
 // holds fails unless the members hold exactly this.

@@ -123,13 +123,21 @@ func confirmed(o cke.RestoreOrder, s cke.Snapshot) error {
 // fits refuses a database with which etcd would take no write: one from backups holds history that the cluster itself had
 // compacted. That of a survivor is taken as it is.
 func (b BeginRestore) fits(s cke.Snapshot) error {
-	quota := b.Spec.Options.Etcd.Quota()
-	if b.order().Survivor != "" || s.Size < quota {
+	if b.order().Survivor != "" {
+		return nil
+	}
+	return AboveQuota(b.Spec, s.Size)
+}
+
+// AboveQuota refuses a database of so many bytes if it is no smaller than the quota of the cluster's members.
+func AboveQuota(c cke.Cluster, size int64) error {
+	quota := c.Options.Etcd.Quota()
+	if size < quota {
 		return nil
 	}
 	const mib = 1 << 20
-	need := (s.Size + s.Size/4 + mib - 1) / mib * mib
-	return &cke.Error{Code: cke.CodeAboveQuota, What: fmt.Sprintf("the restored database would have %d MiB, but members are full at %d MiB", s.Size/mib, quota/mib), Unchanged: true,
+	need := (size + size/4 + mib - 1) / mib * mib
+	return &cke.Error{Code: cke.CodeAboveQuota, What: fmt.Sprintf("the restored database would have %d MiB, but members are full at %d MiB", size/mib, quota/mib), Unchanged: true,
 		Facts: []string{fmt.Sprintf("options.etcd.extra_args: --quota-backend-bytes=%d leaves room for writes", need)}, Try: "ckecli cluster edit"}
 }
 

@@ -20,6 +20,9 @@ func (b *backups) store(ctx context.Context) (*backup.Store, error) {
 	if err != nil {
 		return nil, err
 	}
+	if own := slices.DeleteFunc(slices.Clone(names), backup.IsImport); len(own) == 1 {
+		names = own // what was imported has to be named
+	}
 	if len(names) == 1 {
 		return b.of(names[0]), nil
 	}

@@ -55,6 +55,7 @@ var exitOf = map[cke.Code]int{
 	cke.CodeBackupsBusy:   exitRefused,
 	cke.CodeBackupRefused: exitRefused,
 	cke.CodeNotCovered:    exitRefused,
+	cke.CodeImport:        exitRefused,
 }
 
 // sentinels inform programs, and say nothing that the message does not.

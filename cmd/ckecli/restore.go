@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"cke"
+	"cke/backup"
 	"cke/internal/follow"
 	"cke/internal/term"
 	"cke/op"
@@ -29,6 +30,9 @@ type restoreOptions struct {
 	point   pointOptions
 	// file describes a cluster that is not in the store; empty: the one in the store, or the one beside the backups.
 	file string
+	// snapshot is data that cke did not take; skipHash accepts it without a hash.
+	snapshot string
+	skipHash bool
 	orderOptions
 	cancel     bool
 	ignoreHash bool
@@ -70,17 +74,24 @@ started, --cancel returns to the cluster as it was.
 
 A cluster that is not in the store is restored from the file that lies beside its backups, with the key file that it was
 sealed with (secret_key_file, or --key); --file describes one of another name, or on other nodes. It is never bootstrapped
-empty, even if the restore fails.`,
+empty, even if the restore fails.
+
+--from-snapshot takes the data of an etcd that cke does not manage: a file of "etcdctl snapshot save", or the data directory of a
+stopped member. The file is checked, stored as a full in the target as CLUSTER.import, and restored from there.`,
 		Example: `  ckecli restore --plan
   ckecli restore --revision 48211
   ckecli restore --from file:///mnt/copy --time 2026-11-20T08:00:00Z
-  ckecli restore --from s3://backups/etcd?region=eu-west-1 --source-cluster prod --file rehearsal.yml`,
+  ckecli restore --from s3://backups/etcd?region=eu-west-1 --source-cluster prod --file rehearsal.yml
+  ckecli restore --from-snapshot old.db --file prod.yml --from file:///srv/backups --plan`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runRestore(cmd, a, o) },
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.backups.target, "from", "", "`URL` of the backups (default: the target of the cluster in the store)")
 	f.StringVar(&o.backups.cluster, "source-cluster", "", "`name` of the cluster in the target, if it is another one")
 	f.StringVarP(&o.file, "file", "f", "", "cluster `file` of a cluster that is not in the store yet")
+	f.StringVar(&o.snapshot, "from-snapshot", "", "snapshot `file` of etcdctl, or the data directory of a stopped member")
+	f.BoolVar(&o.skipHash, "skip-hash-check", false, "with --from-snapshot, accept a copied member/snap/db, which has no hash")
+	o.backups.addScratch(cmd)
 	f.BoolVar(&o.cancel, "cancel", false, "cancel a restore of which no member was started")
 	must(cmd.RegisterFlagCompletionFunc("from", cobra.NoFileCompletions))
 	must(cmd.RegisterFlagCompletionFunc("source-cluster", cobra.NoFileCompletions))
@@ -103,6 +114,9 @@ func runRestore(cmd *cobra.Command, a *app, o restoreOptions) error {
 	if o.cancel && o.plan {
 		return usageError{errors.New("--cancel and --plan cannot be used together"), cmd.CommandPath()}
 	}
+	if err := o.checkImport(cmd); err != nil {
+		return err
+	}
 	s, err := a.connect(ctx)
 	if err != nil {
 		return err
@@ -111,11 +125,21 @@ func runRestore(cmd *cobra.Command, a *app, o restoreOptions) error {
 		return runCancelRestore(ctx, a, s)
 	}
 	r := restoring{app: a, store: s, options: o.orderOptions, order: cke.RestoreOrder{Accepted: o.accept}}
+	if o.snapshot != "" {
+		if r.imports, err = openImport(ctx, o); err != nil {
+			return err
+		}
+		defer r.imports.close()
+	}
 	if err := r.choose(ctx, o); err != nil {
 		return err
 	}
 	r.order.Lineage, r.order.Revision, r.order.Time, r.order.Trust, r.order.IgnoreHash = at.Lineage, at.Revision, at.Time, o.backups.trust, o.ignoreHash
-	if err := r.look(ctx, o.backups, at); err != nil {
+	look := r.look
+	if r.imports != nil {
+		look = r.lookImport
+	}
+	if err := look(ctx, o.backups, at); err != nil {
 		return err
 	}
 	for _, file := range o.backups.keys {
@@ -154,6 +178,8 @@ type restoring struct {
 	lent []string
 	// signed: what lies beside the backups is signed by a key that is trusted.
 	signed bool
+	// imports is the data that is stored in the target first; nil: none.
+	imports *importing
 }
 
 // choose finds the cluster that is meant: one in the store, or one that is to be declared.
@@ -173,7 +199,11 @@ func (r *restoring) choose(ctx context.Context, o restoreOptions) error {
 		}
 	}
 	spec, err := r.store.Spec(ctx, r.cluster)
-	if r.cluster == "" || errors.Is(err, cke.ErrNotFound) && o.backups.target != "" {
+	declares := r.cluster == "" || errors.Is(err, cke.ErrNotFound) && o.backups.target != ""
+	if declares && r.imports != nil {
+		return r.imports.undeclared(r.cluster)
+	}
+	if declares {
 		return r.declareEscrow(ctx, o)
 	}
 	if err != nil {
@@ -182,10 +212,14 @@ func (r *restoring) choose(ctx context.Context, o restoreOptions) error {
 	r.spec, r.order.ShownGeneration = spec.Wanted(), spec.Generation
 	r.from(o.backups)
 	if r.order.Target == "" {
-		return refused(&cke.Error{Code: cke.CodeTarget, What: "cluster " + r.cluster + " has no backup target", Unchanged: true,
-			Facts: []string{"name one with --from URL"}})
+		return noTarget(r.cluster)
 	}
 	return nil
+}
+
+func noTarget(cluster string) error {
+	return refused(&cke.Error{Code: cke.CodeTarget, What: "cluster " + cluster + " has no backup target", Unchanged: true,
+		Facts: []string{"name one with --from URL"}})
 }
 
 // from says whose backups are meant.
@@ -196,6 +230,9 @@ func (r *restoring) from(o backupOptions) {
 	}
 	if r.order.Source == "" {
 		r.order.Source = r.cluster
+	}
+	if r.imports != nil {
+		r.order.Source = backup.ImportName(r.cluster)
 	}
 }
 
@@ -214,6 +251,9 @@ func (r *restoring) run(ctx context.Context, what string) error {
 		return err
 	}
 	begun := a.now()
+	if err := r.storeImport(ctx); err != nil {
+		return err
+	}
 	t := a.newTask(cke.TaskRestore, "", "")
 	t.Restore = &r.order
 	newest, err := follow.NewestRecord(ctx, r.store, r.cluster)

@@ -35,6 +35,9 @@ func (r *restoring) declareFile(ctx context.Context, o restoreOptions) error {
 	}
 	r.from(o.backups)
 	r.asked.Declare = &storage.Declared{Cluster: c, Source: data}
+	if r.imports != nil && r.order.Target == "" {
+		return noTarget(c.Name)
+	}
 	if r.order.Source != c.Name {
 		return nil // another cluster has certificate authorities of its own
 	}

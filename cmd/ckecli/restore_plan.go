@@ -21,8 +21,10 @@ type restorePlan struct {
 	Declared bool   `json:"declared,omitempty"`
 	Target   string `json:"target,omitempty"`
 	Source   string `json:"source,omitempty"`
-	Survivor string `json:"survivor,omitempty"`
-	Lineage  string `json:"lineage,omitempty"`
+	// Import is the data that is stored in the target first, and restored from there.
+	Import   *importPlan `json:"import,omitempty"`
+	Survivor string      `json:"survivor,omitempty"`
+	Lineage  string      `json:"lineage,omitempty"`
 	// Revision is the one that is restored; 0: the leader finds out. Time is the one that was asked for, or else when the newest
 	// change in it had been received; zero: not known.
 	Revision int64     `json:"revision,omitempty"`
@@ -228,7 +230,9 @@ func (r *restoring) planNode(n cke.Node, st cke.Status, id cke.Identity, founder
 // write shows the plan to a user.
 func (p restorePlan) write(w io.Writer, colour bool) error {
 	from := "the data of " + p.Survivor
-	if p.Survivor == "" {
+	if p.Import != nil {
+		from = fmt.Sprintf("%s %s", p.Import.Kind, p.Import.File)
+	} else if p.Survivor == "" {
 		from = fmt.Sprintf("the backups of %s in %s", p.Source, p.Target)
 		if p.Lineage != "" {
 			from += ", incarnation " + p.Lineage
@@ -248,15 +252,22 @@ func (p restorePlan) write(w io.Writer, colour bool) error {
 		state = ", the newest state"
 	}
 	fmt.Fprintln(w, term.Clean(fmt.Sprintf("%s continues from %s%s", p.Cluster, from, state)))
+	if err := p.Import.write(w, p, colour); err != nil {
+		return err
+	}
 	if p.Declared {
 		fmt.Fprintln(w, term.Clean(fmt.Sprintf("%s is not in the store yet and is declared", p.Cluster)))
 	}
-	if p.Survivor == "" {
+	switch {
+	case p.Survivor != "":
+	case p.Import == nil:
 		text := lostText(p.Present, p.Revision, p.Time)
 		if p.Present > 0 {
 			text = fmt.Sprintf("The cluster is at revision %d; %s", p.Present, text)
 		}
 		fmt.Fprintln(w, text)
+	case p.Present > 0:
+		fmt.Fprintf(w, "The cluster is at revision %d; all its data is replaced by the other cluster's\n", p.Present)
 	}
 	if p.Stored {
 		fmt.Fprintln(w, "What clients write until the members stop is stored in the backups first")

@@ -111,7 +111,8 @@ func abandonedElsewhere(in *Input) []cke.Problem {
 
 // foreignRemedy is what to do about an etcd that cke did not make. It may serve a cluster.
 func foreignRemedy(s cke.NodeStatus, c cke.Container) string {
-	return fmt.Sprintf("if it serves a cluster, declare another node in place of this one; only if neither it nor its data is needed: docker stop %s, then docker rm %s, on %s", c.Name, c.Name, s.Node.Address)
+	return fmt.Sprintf("if it serves a cluster, take a snapshot, stop it, and give its data to this cluster with ckecli restore --from-snapshot FILE, or declare another node in place of this one; "+
+		"only if neither it nor its data is needed: docker stop %[1]s, then docker rm %[1]s, on %[2]s", c.Name, s.Node.Address)
 }
 
 // leftovers names volumes and containers that may hold etcd data of this cluster or of somebody else. What belongs
