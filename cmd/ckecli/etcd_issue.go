@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"regexp"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -54,12 +53,9 @@ take NAME for the user. It needs the secret key file of the management host.`,
 	return cmd
 }
 
-// clientName is what a client may be called; it is part of file names.
-var clientName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._@-]{0,63}$`)
-
 func checkClientName(cmd *cobra.Command, name string) error {
-	if !clientName.MatchString(name) || name == "ca" {
-		return usageError{fmt.Errorf("%q is no name for a client: letters, digits and . _ @ - up to 64, and not \"ca\"", name), cmd.CommandPath()}
+	if err := cke.CheckClientName(name); err != nil {
+		return usageError{err, cmd.CommandPath()}
 	}
 	return nil
 }
