@@ -71,7 +71,7 @@ func newUserRemoveCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "remove NAME", Aliases: []string{"rm"}, Short: "Remove a user; its keys are kept",
 		Long: `Remove a user that cke manages, with its role. Its keys are kept. Certificates with its name remain valid until they expire,
-but while authentication is on, etcd refuses whoever shows them, since there is no such user. They are accepted again if a user of
+but while authentication is on, etcd refuses them, since there is no such user. They are accepted again if a user of
 the same name is added. A watch that is open continues until its connection ends.`,
 	}
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "confirm")
