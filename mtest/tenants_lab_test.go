@@ -228,8 +228,9 @@ func (s tenants) asKubernetes() {
 	s.must(c.RequestProgress(ctx))
 	_, err = c.Get(ctx, "/registry/health")
 	s.must(err)
-	_, err = c.Get(ctx, "compact_rev_key")
-	s.must(err)
+	if first := <-c.Watch(clientv3.WithRequireLeader(ctx), "compact_rev_key", clientv3.WithCreatedNotify()); first.Err() != nil || !first.Created {
+		s.Errorf("the watch of compact_rev_key: %+v, %v", first, first.Err())
+	}
 	_, err = c.Status(ctx, rig.URL(s.nodes[0]))
 	s.must(err)
 	for what, try := range map[string]func() error{
