@@ -130,10 +130,11 @@ func TestLabTenants_ThePageIsRightAndTheyAreKept(t *testing.T) {
 	})
 	s.part("a restore", func(st *story) {
 		s := tenants{s.in(st), s.dir, s.tools}
-		s.now()
-		before := s.ready()
+		before, c := s.ready(), s.client("app", "app")
+		full := s.now()
+		s.must(rig.PutThrough(s.within(seenLimit), c, "/app/late", "v")) // no later full leads to that state
 		s.do("etcd", "user", "grant", "app", "--prefix", "/late/")
-		s.restores("--revision", fmt.Sprint(before.Backup.Revision))
+		s.restores("--revision", fmt.Sprint(full.Revision))
 		s.isRestored(before)
 		s.kept(users)
 	})
