@@ -18,6 +18,7 @@ const (
 	CodeVersion   Code = "CKE113"
 	CodeInterrupt Code = "CKE114"
 	CodeSchema    Code = "CKE115"
+	CodeUser      Code = "CKE116"
 
 	CodeUnreachable  Code = "CKE201"
 	CodeSSHAuth      Code = "CKE202"

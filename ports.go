@@ -161,6 +161,15 @@ type Etcd interface {
 	// SetAuth turns etcd's authentication on or off. No change is no error. It is refused while there is no user root,
 	// because then no user could turn it off.
 	SetAuth(ctx context.Context, url string, on bool) error
+	// Users returns etcd's users and roles. CodeAuth: authentication is on and refuses cke.
+	Users(ctx context.Context, url string) (EtcdUsers, error)
+	// Permit lets a tenant do this with a range. Role and user, without a password, are made if they are missing, the role
+	// first. Other rights to the same range are replaced.
+	Permit(ctx context.Context, url, name string, g Grant) error
+	// Forbid withdraws all rights to a range that a tenant's role has; a role or range that is missing is no error.
+	Forbid(ctx context.Context, url, name string, r KeyRange) error
+	// RemoveUser removes a tenant's user, and then its role. What is missing is no error.
+	RemoveUser(ctx context.Context, url, name string) error
 	// ProveWrite takes one entry through raft via this endpoint, which changes nothing. After it the endpoint's RaftIndex
 	// includes the entry.
 	ProveWrite(ctx context.Context, url string) error

@@ -143,6 +143,8 @@ const (
 	TaskDisarm TaskKind = "disarm"
 	// TaskAuth turns etcd's authentication on or off, as Subject says: AuthOn or AuthOff.
 	TaskAuth TaskKind = "auth"
+	// TaskUser changes a tenant, as User says.
+	TaskUser TaskKind = "user"
 	// TaskCompare compares the members' data now.
 	TaskCompare TaskKind = "compare"
 	// TaskAdopt replaces the foreign member on Node that Adopt names with a member of cke.
@@ -180,6 +182,8 @@ type Task struct {
 	Restore *RestoreOrder `json:"restore,omitempty"`
 	// Adopt is set for TaskAdopt.
 	Adopt *Adoption `json:"adopt,omitempty"`
+	// User is set for TaskUser.
+	User *UserOrder `json:"user,omitempty"`
 	// Reclaim are the memberships that were shown when TaskReclaim was confirmed.
 	Reclaim []JoinID `json:"reclaim,omitempty"`
 	// ReclaimChanges are the memberships on record that were shown then to end or to be put aside; nil: an earlier ckecli asked.

@@ -2,6 +2,7 @@ package cketest
 
 import (
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -45,6 +46,7 @@ func Etcd(t *testing.T, play func(t *testing.T, scene func(*testing.T, Members))
 		{"a proof of writing leaves no revision", proofLeavesNothing},
 		{"authentication is not turned on before there is a user root", nobodyIsRoot},
 		{"authentication is turned on with cke admitted, and off", authIsSwitched},
+		{"a tenant is made, changed and removed, and each part may be repeated", tenantIsChanged},
 	} {
 		t.Run(c.name, func(t *testing.T) { play(t, c.run) })
 	}
@@ -350,5 +352,50 @@ func authIsSwitched(t *testing.T, m Members) {
 	}
 	if err := m.AdmitSelf(ctx, m.NoMember); err == nil {
 		t.Error("an address without a member admits cke")
+	}
+}
+
+func tenantIsChanged(t *testing.T, m Members) {
+	ctx, url, other := bounded(t), m.URLs[0], m.URLs[1]
+	all, some := cke.UserOrder{Prefix: "/case/"}.Grant(), cke.UserOrder{Key: "case", ReadOnly: true}.Grant()
+	has := func(what string, exists bool, want ...cke.Grant) {
+		t.Helper()
+		u, err := m.Users(ctx, other)
+		must(t, "Users", err)
+		grants, made := u.Roles[cke.TenantRole("case")]
+		if _, whole := u.Tenant("case"); whole != exists || made != exists || len(grants) != len(want) {
+			t.Errorf("%s: %+v", what, u)
+		}
+		for _, g := range want {
+			if !slices.Contains(grants, g) {
+				t.Errorf("%s: %v is missing in %v", what, g, grants)
+			}
+		}
+	}
+	for range 2 {
+		is(t, "Permit", m.Permit(ctx, url, "case", all), nil)
+	}
+	has("permitted", true, all)
+	is(t, "Permit a key", m.Permit(ctx, url, "case", some), nil)
+	has("permitted a key", true, all, some)
+	less := all
+	less.Write = false
+	is(t, "Permit less", m.Permit(ctx, url, "case", less), nil)
+	has("permitted less", true, less, some)
+	for range 2 {
+		is(t, "Forbid", m.Forbid(ctx, url, "case", all.KeyRange), nil)
+	}
+	has("forbidden", true, some)
+	for range 2 {
+		is(t, "RemoveUser", m.RemoveUser(ctx, url, "case"), nil)
+	}
+	has("removed", false)
+	is(t, "Forbid a removed user", m.Forbid(ctx, url, "case", some.KeyRange), nil)
+	has("forbidden after its removal", false)
+	if _, err := m.Users(ctx, m.NoMember); err == nil {
+		t.Error("an address without a member reports users")
+	}
+	if err := m.Permit(ctx, m.NoMember, "case", all); err == nil {
+		t.Error("an address without a member permits something")
 	}
 }

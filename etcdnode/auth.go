@@ -13,10 +13,6 @@ import (
 	"cke"
 )
 
-// rootName is the user without which etcd does not turn authentication on, and the role that may do everything. The role
-// is there by itself. Source: etcd, authStore.AuthEnable and UserGrantRole.
-const rootName = "root"
-
 // Auth implements cke.Etcd.
 func (f *Fleet) Auth(ctx context.Context, url string) (s cke.AuthState, err error) {
 	f.redial(url)
@@ -42,7 +38,7 @@ func (f *Fleet) Auth(ctx context.Context, url string) (s cke.AuthState, err erro
 		if errors.Is(rpctypes.Error(err), rpctypes.ErrUserNotFound) {
 			return nil
 		}
-		s.Admitted = err == nil && slices.Contains(u.Roles, rootName)
+		s.Admitted = err == nil && slices.Contains(u.Roles, cke.EtcdRoot)
 		return err
 	})
 	return s, err
@@ -58,12 +54,12 @@ func notAdmitted(err error) bool {
 func (f *Fleet) AdmitSelf(ctx context.Context, url string) error {
 	return f.callWithin(ctx, membershipLimit, url, "set up users", func(ctx context.Context, conn *grpc.ClientConn) error {
 		auth := pb.NewAuthClient(conn)
-		for _, name := range []string{rootName, cke.EtcdUser} {
+		for _, name := range []string{cke.EtcdRoot, cke.EtcdUser} {
 			_, err := auth.UserAdd(ctx, &pb.AuthUserAddRequest{Name: name, Options: &authpb.UserAddOptions{NoPassword: true}})
 			if err != nil && !errors.Is(rpctypes.Error(err), rpctypes.ErrUserAlreadyExist) {
 				return err
 			}
-			if _, err := auth.UserGrantRole(ctx, &pb.AuthUserGrantRoleRequest{User: name, Role: rootName}); err != nil {
+			if _, err := auth.UserGrantRole(ctx, &pb.AuthUserGrantRoleRequest{User: name, Role: cke.EtcdRoot}); err != nil {
 				return err
 			}
 		}

@@ -62,17 +62,27 @@ func TestWalk_FindsTheCommandsOfThePage(t *testing.T) {
 	}
 }
 
-// walk returns the commands of a section of docs/install.md: its indented lines, without those for other systems.
-func walk(t *testing.T, section string) (commands []string) {
+// walk returns the commands of a section of docs/install.md.
+func walk(t *testing.T, section string) []string {
 	t.Helper()
-	page, err := os.ReadFile("../docs/install.md")
+	return walkOf(t, "../docs/install.md", section)
+}
+
+// walkOf returns the commands of a section of a page: its indented lines, without those for other systems and files.
+func walkOf(t *testing.T, file, section string) (commands []string) {
+	t.Helper()
+	page, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, text, _ := strings.Cut(string(page), "\n## "+section+"\n")
 	text, _, _ = strings.Cut(text, "\n## ")
+	fenced := false
 	for line := range strings.Lines(text) {
-		if command, is := strings.CutPrefix(line, "    "); is && !strings.HasPrefix(command, "dnf ") {
+		if strings.HasPrefix(line, "```") {
+			fenced = !fenced
+		}
+		if command, is := strings.CutPrefix(line, "    "); is && !fenced && !strings.HasPrefix(command, "dnf ") {
 			commands = append(commands, strings.TrimSpace(command))
 		}
 	}

@@ -159,6 +159,13 @@ func (e ofAnother) AdmitSelf(ctx context.Context, url string) error {
 	return e.turned.Etcd.AdmitSelf(ctx, url)
 }
 
+func (e ofAnother) Permit(ctx context.Context, url, name string, g cke.Grant) error {
+	if e.took(url, "Permit") {
+		return nil
+	}
+	return e.turned.Etcd.Permit(ctx, url, name, g)
+}
+
 func (e ofAnother) Disarm(ctx context.Context, url string, a cke.Alarm) error {
 	if e.took(url, "Disarm") {
 		return nil
@@ -175,7 +182,7 @@ func TestOrders_AreGivenToNoMemberOfAnotherCluster(t *testing.T) {
 		var orders []string
 		e := op.Env{Cluster: "demo", Machines: w.daemon.Machines(), Etcd: ofAnother{turned{w.daemon.Etcd(), joins[0].ClientURL()}, &orders}, Authority: w.daemon.Authority(),
 			Ledger: w.daemon.Term(), Now: time.Now, Pause: pause, Log: slog.New(slog.DiscardHandler)}
-		for _, o := range []op.Operation{op.SetAuth{On: true}, op.Disarm{Alarms: []cke.Alarm{{MemberID: "1", Kind: "NOSPACE"}}}} {
+		for _, o := range []op.Operation{op.SetAuth{On: true}, op.ChangeUser{Order: cke.UserOrder{Action: cke.UserAdd, Name: "app", Prefix: "/app/"}}, op.Disarm{Alarms: []cke.Alarm{{MemberID: "1", Kind: "NOSPACE"}}}} {
 			if r, err := op.Run(w.daemon.Context(), e, w.daemon.Term(), cke.Record{Reason: "a test"}, o); err != nil {
 				t.Errorf("%s: %s, %v", o.Name(), r.State, err)
 			}

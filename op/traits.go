@@ -43,6 +43,7 @@ func (ChangeAddress) Traits() Traits     { return Traits{NeedsClock: true, Risky
 func (AdoptMember) Traits() Traits       { return Traits{} }
 func (AllowWrites) Traits() Traits       { return Traits{Repeat: RepeatFree} }
 func (SetAuth) Traits() Traits           { return Traits{} }
+func (ChangeUser) Traits() Traits        { return Traits{} }
 func (RotateAuthority) Traits() Traits   { return Traits{NeedsClock: true} }
 func (AdvanceAuthority) Traits() Traits  { return Traits{} }
 func (Backup) Traits() Traits            { return Traits{Idle: true, Repeat: RepeatFree} }
@@ -88,7 +89,7 @@ var kinds = []Operation{
 	Disarm{}, DrainNode{}, DrainForReboot{}, RunReboot{}, NoteReboot{}, CancelRestore{}, Freeze{}, Unfreeze{}, EndFinding{}, Hibernate{}, KeepRunning{},
 	MarkEnded{}, MoveLeader{}, PromoteMember{}, Reclaim{}, RecordStart{}, RemoveMember{}, EndMembership{}, StopApart{}, StopStray{},
 	RestartMember{}, Restore{}, StartMembers{}, StartChanged{}, PurgeVolume{}, UndeleteVolume{},
-	Bootstrap{Resume: true}, Restore{Started: true}, SetAuth{}, SetAuth{On: true},
+	Bootstrap{Resume: true}, Restore{Started: true}, SetAuth{}, SetAuth{On: true}, ChangeUser{},
 	BeginRestore{Task: cke.Task{Restore: &cke.RestoreOrder{}}}, BeginRestore{Task: cke.Task{Restore: &cke.RestoreOrder{Survivor: "one"}}},
 }
 

@@ -39,6 +39,7 @@ var persons = []event{
 	{name: "corrupt data", brings: "freeze unfreeze end-finding", weight: 1, do: func(n *nemesis, node *sim.Node) { n.corrupt(node) }},
 	{name: "raise CORRUPT", brings: "disarm", weight: 1, do: func(n *nemesis, _ *sim.Node) { n.s.NoticeCorruption() }},
 	{name: "turn authentication on or off", brings: "enable-authentication disable-authentication", weight: 1, do: func(n *nemesis, _ *sim.Node) { n.authenticate() }},
+	{name: "change users", brings: "change-user", weight: 1, do: func(n *nemesis, _ *sim.Node) { n.changeUsers() }},
 	{name: "disarm", brings: "disarm", weight: 1, do: func(n *nemesis, _ *sim.Node) { n.s.ask(cke.TaskDisarm, "", "", "") }},
 	{name: "give a machine another address", brings: "change-address", weight: 1, do: func(n *nemesis, node *sim.Node) { n.move(node) }},
 	{name: "back up, restore or recover", brings: "cancel-restore begin-restore begin-recovery restore finish-restore", weight: 1, do: func(n *nemesis, node *sim.Node) { n.restore(node) }},
@@ -267,6 +268,22 @@ func (n *nemesis) authenticate() {
 	default:
 		n.s.SetAuth(n.IntN(3) > 0, n.IntN(2) == 0)
 	}
+}
+
+// changeUsers lets people add, permit, forbid and remove users, with cke and without it.
+func (n *nemesis) changeUsers() {
+	name := []string{"a", "b"}[n.IntN(2)]
+	if n.IntN(8) == 0 {
+		n.s.AddUserManually(name)
+		return
+	}
+	o := cke.UserOrder{Action: []string{cke.UserAdd, cke.UserAdd, cke.UserGrant, cke.UserRevoke, cke.UserRemove}[n.IntN(5)], Name: name, Shared: n.IntN(2) == 0}
+	if o.Action != cke.UserRemove {
+		o.Prefix, o.ReadOnly = []string{"/a/", "/a/b/", "/b/"}[n.IntN(3)], n.IntN(2) == 0
+	}
+	t := cke.NewTask(cke.TaskUser, "", "", "eve@host", time.Now())
+	t.User = &o
+	n.s.Store().Ask(string(t.Kind), func(r *cke.Requests) { r.Tasks = append(r.Tasks, t) })
 }
 
 // makeRoom is what people do about alarms: they compact, and take CORRUPT back once the data is right.

@@ -46,7 +46,7 @@ func (n *nemesis) pursue(node *sim.Node) {
 		}
 	case "rotate-authority", "advance-authority", "finish-authority":
 		n.rotate()
-	case "drain", "drain-node", "move-leader", "defragment", "replace", "promote-member", "enable-authentication", "disable-authentication":
+	case "drain", "drain-node", "move-leader", "defragment", "replace", "promote-member", "enable-authentication", "disable-authentication", "change-user":
 		if !asked {
 			n.pursueTask(node)
 		}
@@ -139,6 +139,8 @@ func (n *nemesis) pursueTask(node *sim.Node) {
 		n.s.ask(cke.TaskReplace, node.Name(), member, "")
 	case "drain", "drain-node":
 		n.drain(node.Name())
+	case "change-user":
+		n.changeUsers()
 	default:
 		n.authenticate()
 	}

@@ -80,6 +80,7 @@ func (s *Store) Redeclare(c cke.Cluster) {
 		w := s.world
 		w.mark(DeclaredAgain)
 		w.auth, w.root, w.cas, w.clients = cke.AuthState{}, false, map[string]cke.CA{}, clientsOf(cke.Authorities{})
+		w.users, w.manual = noUsers(), map[string]bool{}
 		w.replaced, w.lost = nil, nil
 		s.deleted, s.identity, s.requests, s.status, s.beside = false, cke.Identity{}, cke.Requests{}, cke.Status{}, nil
 		s.spec = cke.Spec{}.Following(c, cke.Spec{})

@@ -32,6 +32,8 @@ type World struct {
 	apart    [Hosts]time.Duration             // how much further the clock of each of them is
 	auth     cke.AuthState                    // of etcd
 	root     bool                             // etcd has the user root
+	users    cke.EtcdUsers                    // of etcd, but for root and cke
+	manual   map[string]bool                  // users that operators added without cke
 	settles  bool                             // a member is added only where voters have been connected for a while
 	muted    bool                             // no member list is read through a quorum
 	events   int                              // counts what happened, by whomever
@@ -68,7 +70,7 @@ type timer struct {
 
 // New makes a world without nodes. now is its clock; every wait in it is measured with it.
 func New(cluster string, now func() time.Time) *World {
-	w := &World{now: now, cuts: map[link]bool{}, groups: map[uint64]*group{}, states: map[string][]string{}, cas: map[string]cke.CA{}, clients: clientsOf(cke.Authorities{})}
+	w := &World{now: now, cuts: map[link]bool{}, groups: map[uint64]*group{}, states: map[string][]string{}, cas: map[string]cke.CA{}, clients: clientsOf(cke.Authorities{}), users: noUsers(), manual: map[string]bool{}}
 	w.store = &Store{world: w, cluster: cluster}
 	w.checker = checker{world: w, cluster: cluster, born: map[uint64]string{}, outdated: map[string]bool{}, committed: map[uint64][]entry{}}
 	return w

@@ -44,6 +44,7 @@ var exitOf = map[cke.Code]int{
 	cke.CodeStranger:  exitRefused,
 	cke.CodeFrozen:    exitRefused,
 	cke.CodeAuth:      exitRefused,
+	cke.CodeUser:      exitRefused,
 	cke.CodeVolume:    exitRefused,
 	cke.CodeSSHKey:    exitRefused,
 	cke.CodeStore:     exitStore,

@@ -23,7 +23,7 @@ type identities interface {
 func newEtcdCommand(a *app) *cobra.Command {
 	return newGroup("etcd", groupEtcd, "Reach and maintain etcd",
 		newMembersCommand(a), newEndpointsCommand(a), newEnvCommand(a), newIssueCommand(a), newCtlCommand(a),
-		newCanStopCommand(a), newMoveLeaderCommand(a), newDefragCommand(a), newAlarmCommand(a), newCompareCommand(a), newAdoptCommand(a), newAuthCommand(a))
+		newCanStopCommand(a), newMoveLeaderCommand(a), newDefragCommand(a), newAlarmCommand(a), newCompareCommand(a), newAdoptCommand(a), newAuthCommand(a), newUserCommand(a))
 }
 
 func newMembersCommand(a *app) *cobra.Command {

@@ -34,11 +34,22 @@ type authTold struct {
 }
 
 func runAuthStatus(ctx context.Context, a *app, s store) error {
+	return a.askMember(ctx, s, func(ctx context.Context, cluster string, fleet *etcdnode.Fleet, url string) error {
+		st, err := fleet.Auth(ctx, url)
+		if err != nil {
+			return err
+		}
+		return a.showLine(authTold{cluster, cke.EtcdUser, st}, cluster, authText(st))
+	})
+}
+
+// askMember asks one member after the other of the formed cluster, with cke's own certificate, until one has answered.
+func (a *app) askMember(ctx context.Context, s store, ask func(ctx context.Context, cluster string, fleet *etcdnode.Fleet, url string) error) error {
 	cluster, id, err := a.theIdentity(ctx, s)
 	if err != nil {
 		return err
 	}
-	if inc := id.Incarnation; inc == nil || inc.State != cke.Formed {
+	if !isFormed(id) {
 		return refused(&cke.Error{Code: cke.CodeUnformed, What: fmt.Sprintf("cluster %s is not formed", cluster), Unchanged: true, Try: "ckecli status"})
 	}
 	authority := pki.New(s.Secrets(cluster), cluster, a.now)
@@ -48,14 +59,13 @@ func runAuthStatus(ctx context.Context, a *app, s store) error {
 	defer fleet.Close()
 	var failed []error
 	for _, j := range cke.Chosen(id.Joins) {
-		st, err := fleet.Auth(ctx, j.ClientURL())
-		if err != nil {
-			failed = append(failed, fmt.Errorf("%s: %w", j.Node.Name(), err))
-			continue
+		err := ask(ctx, cluster, fleet, j.ClientURL())
+		if err == nil || cke.CodeOf(err) == cke.CodeAuth {
+			return err
 		}
-		return a.showLine(authTold{cluster, cke.EtcdUser, st}, cluster, authText(st))
+		failed = append(failed, fmt.Errorf("%s: %w", j.Node.Name(), err))
 	}
-	return fmt.Errorf("no member says whether authentication is on: %w", errors.Join(failed...))
+	return fmt.Errorf("no member of %s answers: %w", cluster, errors.Join(failed...))
 }
 
 func authText(st cke.AuthState) string {

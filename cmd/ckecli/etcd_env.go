@@ -75,11 +75,11 @@ func runEnv(ctx context.Context, a *app, s store, dir string) error {
 		return err
 	}
 	b := filesOf(dir, envName)
-	usable, err := a.usable(ctx, s, cluster, b)
+	kept, err := a.usable(ctx, s, cluster, b, envRenew)
 	if err != nil {
 		return err
 	}
-	if !usable {
+	if kept.IsZero() {
 		if err := a.issue(ctx, s, cluster, &b, envTTL); err != nil {
 			return err
 		}
@@ -110,19 +110,19 @@ func (a *app) userDir(cluster string) (string, error) {
 	return filepath.Join(base, "ckecli", cluster), nil
 }
 
-// usable reports whether the certificate that is there will do.
-func (a *app) usable(ctx context.Context, s identities, cluster string, b issued) (bool, error) {
+// usable returns when the certificate that is there expires; zero: it has to be issued, as it would be valid for less than left.
+func (a *app) usable(ctx context.Context, s identities, cluster string, b issued, left time.Duration) (until time.Time, err error) {
 	pair, err := tls.LoadX509KeyPair(b.CertFile, b.KeyFile)
-	if err != nil || pair.Leaf.NotAfter.Sub(a.now()) < envRenew {
-		return false, nil
+	if err != nil || pair.Leaf.Subject.CommonName != b.Name || pair.Leaf.NotAfter.Sub(a.now()) < left {
+		return until, nil
 	}
 	ca, err := os.ReadFile(b.CAFile)
 	if err != nil {
-		return false, nil
+		return until, nil
 	}
 	id, err := s.Identity(ctx, cluster)
 	if err != nil {
-		return false, err
+		return until, err
 	}
 	authority := pki.New(s.Secrets(cluster), cluster, a.now)
 	now, err := authority.ServerCA(ctx, id.Authorities)
@@ -132,13 +132,13 @@ func (a *app) usable(ctx context.Context, s identities, cluster string, b issued
 	}
 	switch {
 	case cke.CodeOf(err) == cke.CodeSecret:
-		return true, nil // without the key file no other can be issued either
-	case errors.Is(err, cke.ErrNotFound):
-		return false, nil
-	case err != nil:
-		return false, err
+		return pair.Leaf.NotAfter, nil // without the key file no other can be issued either
+	case err != nil && !errors.Is(err, cke.ErrNotFound):
+		return until, err
+	case err == nil && ours && bytes.Equal(ca, now):
+		return pair.Leaf.NotAfter, nil
 	}
-	return ours && bytes.Equal(ca, now), nil
+	return until, nil
 }
 
 var shellSafe = regexp.MustCompile(`^[A-Za-z0-9_./:,@%+=-]+$`)

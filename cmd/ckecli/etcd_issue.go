@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"regexp"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -21,6 +20,8 @@ type issueOptions struct {
 	ttl       time.Duration
 	out       string
 	overwrite bool
+	// renewBefore keeps a certificate that is valid for longer than this; zero: none is kept.
+	renewBefore time.Duration
 }
 
 // defaultClientTTL is how long an issued client certificate is valid.
@@ -32,14 +33,20 @@ func newIssueCommand(a *app) *cobra.Command {
 		Use:   "issue NAME",
 		Short: "Issue a client certificate",
 		Long: `Issue a client certificate for NAME, and write NAME.crt, NAME.key and ca.crt. If etcd's authentication is on, members
-take NAME for the user. It needs the secret key file of the management host.`,
+take NAME for the user: ` + "`ckecli etcd user add`" + ` makes one. It needs the secret key file of the management host.
+
+With --renew-before the command can be run regularly, as once a day: it keeps files that are valid for longer than that, and replaces
+others, also those of a certificate authority that the cluster no longer has.`,
 		Args: arguments(1, 1),
 		PreRunE: func(cmd *cobra.Command, args []string) error {
 			if err := checkClientName(cmd, args[0]); err != nil {
 				return err
 			}
-			if o.ttl <= 0 {
+			switch {
+			case o.ttl <= 0:
 				return usageError{errors.New("--ttl must be greater than zero"), cmd.CommandPath()}
+			case o.renewBefore < 0 || o.renewBefore >= o.ttl:
+				return usageError{errors.New("--renew-before must be less than --ttl, and not negative"), cmd.CommandPath()}
 			}
 			return nil
 		},
@@ -50,16 +57,14 @@ take NAME for the user. It needs the secret key file of the management host.`,
 	cmd.Flags().DurationVar(&o.ttl, "ttl", defaultClientTTL, "how long it is valid")
 	cmd.Flags().StringVar(&o.out, "out", ".", "`directory` to write to")
 	cmd.Flags().BoolVar(&o.overwrite, "overwrite", false, "replace existing files")
+	cmd.Flags().DurationVar(&o.renewBefore, "renew-before", 0, "replace existing files only if they are valid for less than `duration`")
 	must(cmd.MarkFlagDirname("out"))
 	return cmd
 }
 
-// clientName is what a client may be called; it is part of file names.
-var clientName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._@-]{0,63}$`)
-
 func checkClientName(cmd *cobra.Command, name string) error {
-	if !clientName.MatchString(name) || name == "ca" {
-		return usageError{fmt.Errorf("%q is no name for a client: letters, digits and . _ @ - up to 64, and not \"ca\"", name), cmd.CommandPath()}
+	if err := cke.CheckClientName(name); err != nil {
+		return usageError{err, cmd.CommandPath()}
 	}
 	return nil
 }
@@ -84,16 +89,24 @@ func runIssue(ctx context.Context, a *app, s store, name string, o issueOptions)
 		return err
 	}
 	b := filesOf(o.out, name)
+	kept, state := time.Time{}, "Issued"
+	if o.renewBefore > 0 {
+		if kept, err = a.usable(ctx, s, cluster, b, o.renewBefore); err != nil {
+			return err
+		}
+	}
 	for _, file := range []string{b.CertFile, b.KeyFile} {
-		if _, err := os.Lstat(file); err == nil && !o.overwrite {
+		if _, err := os.Lstat(file); err == nil && !o.overwrite && o.renewBefore == 0 {
 			return &cke.Error{Code: cke.CodeConfirm, What: file + " already exists", Unchanged: true, Try: "the same command with --overwrite"}
 		}
 	}
-	if err := a.issue(ctx, s, cluster, &b, o.ttl); err != nil {
+	if b.NotAfter = kept; !kept.IsZero() {
+		state = "Kept"
+	} else if err := a.issue(ctx, s, cluster, &b, o.ttl); err != nil {
 		return err
 	}
 	return a.show(view{data: b, names: []string{b.CertFile, b.KeyFile, b.CAFile}, table: func(w io.Writer, _, _ bool) error {
-		fmt.Fprintf(a.stderr, "Issued for %s, valid until %s:\n", name, b.NotAfter.UTC().Format("2006-01-02 15:04Z"))
+		fmt.Fprintf(a.stderr, "%s for %s, valid until %s:\n", state, name, b.NotAfter.UTC().Format("2006-01-02 15:04Z"))
 		_, err := io.WriteString(w, lines([]string{b.CertFile, b.KeyFile, b.CAFile}))
 		return err
 	}})

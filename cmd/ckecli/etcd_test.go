@@ -97,6 +97,21 @@ func TestEtcd_IssueWritesACertificateOnceTheClusterIsFormed(t *testing.T) {
 	_, stderr = h.run(exitRefused, "etcd", "issue", "alice", "--out", out)
 	contains(t, stderr, "alice.crt already exists")
 	h.run(exitDone, "etcd", "issue", "alice", "--out", out, "--overwrite")
+	h.run(exitUsage, "etcd", "issue", "alice", "--ttl", "24h", "--renew-before", "24h")
+	for _, step := range []struct {
+		later time.Duration
+		says  string
+	}{{0, "Kept for alice"}, {364 * 24 * time.Hour, "Issued for alice"}, {364 * 24 * time.Hour, "Kept for alice"}} {
+		h.now = func() time.Time { return time.Now().Add(step.later) }
+		_, stderr = h.run(exitDone, "etcd", "issue", "alice", "--out", out, "--renew-before", "720h")
+		contains(t, stderr, step.says)
+	}
+	if err := os.WriteFile(out+"/ca.crt", []byte("of another cluster"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	_, stderr = h.run(exitDone, "etcd", "issue", "alice", "--out", out, "--renew-before", "720h")
+	contains(t, stderr, "Issued for alice")
+	h.now = time.Now
 	h.run(exitUsage, "etcd", "issue", "../alice", "--out", out)
 	if err := os.Remove(filepath.Join(h.dir, "secret.key")); err != nil {
 		t.Fatal(err)

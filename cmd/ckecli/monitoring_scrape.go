@@ -93,8 +93,8 @@ func runScrape(ctx context.Context, a *app, s store, o scrapeOptions) error {
 			continue
 		}
 		b := filesOf(filepath.Join(dir, cluster), scrapeName)
-		usable, err := a.usable(ctx, s, cluster, b)
-		if err == nil && !usable {
+		kept, err := a.usable(ctx, s, cluster, b, envRenew)
+		if err == nil && kept.IsZero() {
 			err = a.issue(ctx, s, cluster, &b, o.ttl)
 		}
 		if err != nil {

@@ -153,11 +153,20 @@ func notNegative(cmd *cobra.Command, flag string, n int) error {
 	return nil
 }
 
+// namedHere are the commands here for those of CKE that have another name.
+var namedHere = map[string]string{
+	"etcd user-add":     "ckecli etcd user add NAME --prefix PREFIX",
+	"etcd root-issue":   "ckecli etcd issue root",
+	"etcd local-backup": "ckecli backup now",
+}
+
 // groupRun is what a command does that only holds others.
 func groupRun(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
 		err := fmt.Errorf("unknown command %q for %q", args[0], cmd.CommandPath())
-		if close := cmd.SuggestionsFor(args[0]); len(close) > 0 {
+		if here, renamed := namedHere[cmd.Name()+" "+args[0]]; renamed {
+			err = fmt.Errorf("%w; it is `%s` here", err, here)
+		} else if close := cmd.SuggestionsFor(args[0]); len(close) > 0 {
 			err = fmt.Errorf("%w; did you mean %s?", err, strings.Join(close, " or "))
 		} else if top, _, _ := cmd.Root().Find(args[:1]); cmd.HasParent() && top != cmd.Root() {
 			err = fmt.Errorf("%w; did you mean `%s`?", err, top.CommandPath())

@@ -17,6 +17,8 @@ func TestUsage_SaysWhatIsWanted(t *testing.T) {
 		{"a snapshot is not written to standard output", []string{"backup", "extract", "-"}},
 		{"error: unknown command \"status\" for \"ckecli cluster\"; did you mean `ckecli status`?", []string{"cluster", "status"}},
 		{"error: unknown command \"nonsense\" for \"ckecli cluster\"\n", []string{"cluster", "nonsense"}},
+		{"error: unknown command \"user-add\" for \"ckecli etcd\"; it is `ckecli etcd user add NAME --prefix PREFIX` here", []string{"etcd", "user-add", "app", "/app/"}},
+		{"error: unknown command \"local-backup\" for \"ckecli etcd\"; it is `ckecli backup now` here", []string{"etcd", "local-backup"}},
 		{"error: unknown command \"delet\" for \"ckecli cluster\"; did you mean delete?", []string{"cluster", "delet"}},
 	} {
 		_, stderr := h.run(exitUsage, c.args...)

@@ -25,6 +25,7 @@ var askings = map[cke.TaskKind]asking{
 	cke.TaskUnfreeze:   unfreezeAsked,
 	cke.TaskReclaim:    reclaimAsked,
 	cke.TaskAuth:       authAsked,
+	cke.TaskUser:       userAsked,
 	cke.TaskCompare:    compareAsked,
 	cke.TaskPurge:      purgeAsked,
 	cke.TaskUndelete:   undeleteAsked,

@@ -37,6 +37,17 @@ func authRefuses(in *Input) verdict {
 	return wait(p.Message, *p)
 }
 
+// userAsked: an operator wants a tenant changed.
+func userAsked(_ *Input, t cke.Task) Decision {
+	if t.User == nil {
+		return refuse(t, cannot("the task does not say which user is to be changed"))
+	}
+	if err := t.User.Check(); err != nil {
+		return refuse(t, cannot("%v", err))
+	}
+	return Decision{Operation: op.ChangeUser{Order: *t.User}, Reason: askedFor(t, t.User.Reason())}
+}
+
 // authAsked: an operator wants etcd's authentication on or off.
 func authAsked(in *Input, t cke.Task) Decision {
 	switch t.Subject {

@@ -16,6 +16,14 @@ func (s *scene) asked(kind cke.TaskKind, node, subject string) *scene {
 	return s
 }
 
+// orders lets a person want a user changed.
+func orders(o cke.UserOrder) func(*scene) {
+	return func(s *scene) {
+		s.asked(cke.TaskUser, "", "")
+		s.Requests.Tasks[0].User = &o
+	}
+}
+
 // accepted lets the person want it although the cluster does not serve meanwhile.
 func (s *scene) accepted() *scene {
 	s.Requests.Tasks[0].Accepted = true
@@ -163,6 +171,10 @@ func TestDecide_MaintainsEtcdWhenAsked(t *testing.T) {
 		{"authentication", formed(3).asked(cke.TaskAuth, "", cke.AuthOn), does("enable-authentication", false)},
 		{"no authentication", formed(3).asked(cke.TaskAuth, "", cke.AuthOff), does("disable-authentication", false)},
 		{"some authentication", formed(3).asked(cke.TaskAuth, "", "perhaps"), refusal(cke.CodeCannot, "want enable or disable")},
+		{"a user", formed(3).with(orders(cke.UserOrder{Action: cke.UserAdd, Name: "app", Prefix: "/app/"})), does("change-user", false)},
+		{"a reserved user", formed(3).with(orders(cke.UserOrder{Action: cke.UserRemove, Name: "root"})), refusal(cke.CodeCannot, "reserved")},
+		{"a user without a name", formed(3).asked(cke.TaskUser, "", ""), refusal(cke.CodeCannot, "which user")},
+		{"no user while authentication refuses cke", formed(3).denied().with(orders(cke.UserOrder{Action: cke.UserRemove, Name: "app"})), refusal(cke.CodeAuth, "does not have the role root")},
 		{"nothing while authentication refuses cke", formed(3).denied().asked(cke.TaskCompare, "", ""), refusal(cke.CodeAuth, "does not have the role root")},
 		{"what nobody knows", formed(3).asked("dance", "", ""), refusal(cke.CodeCannot, "does not support")},
 		{"no quorum: it waits", formed(3).silent(2, 3).lost().asked(cke.TaskMoveLeader, "n2", ""), notFor("n2 and n3 do not answer")},
