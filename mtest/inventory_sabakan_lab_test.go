@@ -106,6 +106,23 @@ func (c *center) node(serial string) lab.Node {
 	return lab.Node{}
 }
 
+// beside is the one of some machines that is in the rack of another one: their exchange makes no zone worse, so it needs no confirmation.
+func (c *center) beside(serial string, others []string) string {
+	c.Helper()
+	for _, o := range others {
+		if c.rack(o) == c.rack(serial) {
+			return o
+		}
+	}
+	c.Fatalf("none of %v is in the rack of %s", others, serial)
+	return ""
+}
+
+// rack is that of a machine.
+func (c *center) rack(serial string) int {
+	return slices.IndexFunc(c.nodes, func(n lab.Node) bool { return c.serials[n.Name] == serial }) / 2
+}
+
 // clients are the URLs of members.
 func (c *center) clients(serials []string) (urls []string) {
 	c.Helper()
@@ -197,6 +214,11 @@ func TestLabSabakan_KeepsAClusterOnItsMachines(t *testing.T) {
 	exchange := func(c *center, old string, confirm func(), do func()) {
 		c.Helper()
 		spare, stay := c.spare(), slices.DeleteFunc(slices.Clone(members), func(m string) bool { return m == old })
+		defer func() {
+			if c.Failed() {
+				c.Logf("the inventory: %+v", c.now().Inventory)
+			}
+		}()
 		c.Logf("%s is to take the place of %s", spare, old)
 		want := append(slices.Clone(stay), spare)
 		st := c.exchangedUnderLoad(c.clients(stay), want, founded.ClusterID, func() { do(); confirm() })
@@ -216,14 +238,16 @@ func TestLabSabakan_KeepsAClusterOnItsMachines(t *testing.T) {
 		c.unread(func() { s.must(c.server.StartEtcd()) })
 	})
 	s.part("a machine is retired", func(s *story) {
-		c, old := c.in(s), members[0]
+		c := c.in(s)
+		old := c.beside(c.spare(), members)
 		exchange(c, old, byItself, func() { c.turns(old, "retiring", "retired") })
 		if log := s.do("cluster", "log", "-o", "json"); !strings.Contains(log, `"cause": "retired"`) {
 			s.Errorf("no revision names the cause: %s", log)
 		}
 	})
 	s.part("a machine becomes unreachable", func(s *story) {
-		c, old := c.in(s), members[0]
+		c := c.in(s)
+		old := c.beside(c.spare(), members)
 		spare := c.spare()
 		c.turns(old, "unreachable")
 		s.awaitProblem(old, cke.CodeHostDisagrees) // its member serves
@@ -236,7 +260,8 @@ func TestLabSabakan_KeepsAClusterOnItsMachines(t *testing.T) {
 		c.ages(time.Hour)
 	})
 	s.part("a machine becomes unhealthy, after as many changes as are allowed in a day", func(s *story) {
-		c, old := c.in(s), members[0]
+		c := c.in(s)
+		old := c.beside(c.spare(), members)
 		exchange(c, old, func() {
 			p := c.override("per-day", cke.CauseUnhealthy)
 			s.refused(6, []string{"sabakan apply " + p.Hash + ", which overrides that"}, "sabakan", "apply")
@@ -247,7 +272,8 @@ func TestLabSabakan_KeepsAClusterOnItsMachines(t *testing.T) {
 		}
 	})
 	s.part("a successor at the address of a member", func(s *story) {
-		c, old, next := c.in(s), members[0], "x1"
+		c, next := c.in(s), "x1"
+		old := c.beside(c.spare(), members)
 		n := c.node(old)
 		exchange(c, old, func() {
 			p := c.override("per-day", cke.CauseSuccessor)
@@ -256,8 +282,7 @@ func TestLabSabakan_KeepsAClusterOnItsMachines(t *testing.T) {
 			s.must(s.Lab.Wipe(s.ctx, n.Name, lab.WipeOptions{})) // it is another machine: another host key, and nothing on its disk
 			c.turns(old, "retiring", "retired")
 			s.must(c.server.Delete(s.ctx, old))
-			rack := slices.IndexFunc(c.nodes, func(o lab.Node) bool { return o.Name == n.Name }) / 2
-			s.must(c.server.Register(s.ctx, cke.Host{ID: next, Role: "cs", Rack: rack, Labels: map[string]string{"machine-type": "lab"}}))
+			s.must(c.server.Register(s.ctx, cke.Host{ID: next, Role: "cs", Rack: c.rack(old), Labels: map[string]string{"machine-type": "lab"}}))
 			c.turns(next, "healthy")
 			c.ages(time.Hour)
 		})
