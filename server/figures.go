@@ -296,7 +296,7 @@ func ofInventory(name, help string, of func(i *cke.InventoryStatus) float64) met
 
 func inventoryMetrics() []metric {
 	return []metric{
-		ofInventory("inventory_up", "1 if the last read of the inventory was good, 0 if it was not, or there was none yet.", func(i *cke.InventoryStatus) float64 {
+		ofInventory("inventory_up", "1 if the last read of the inventory was good, 0 if it was not, or there was none yet. Like the other gauges of inventories, only while one is followed.", func(i *cke.InventoryStatus) float64 {
 			return truth(i.Hosts != nil && i.Failures == 0)
 		}),
 		ofInventory("inventory_last_success_timestamp_seconds", "When the inventory was last read well; 0: never.", func(i *cke.InventoryStatus) float64 { return unix(i.ReadAt) }),
