@@ -21,7 +21,7 @@ NOVET := -vet=off
 # Tests that wait are marked as parallel: more of them than there are cores run at once.
 PARALLEL := -parallel 4
 
-.PHONY: all help build demo gameday demo-down quick test check unit backups inventory alerts alerts-live page page-live nodes stories matrix month nodes-race bench packages packages-test clean gotest
+.PHONY: all help build demo gameday demo-down quick test check unit backups inventory inventory-live alerts alerts-live page page-live nodes stories matrix month nodes-race bench packages packages-test clean gotest
 
 all: build
 
@@ -91,6 +91,10 @@ backups: gotest ## tests of backups, with real programs
 # root. `make unit` has the other tests of inventories.
 inventory: gotest ## tests of inventories, with a real sabakan server
 	CKE_NEED_PROGRAMS=1 CGO_ENABLED=1 $(RUN) -race $(NOVET) -timeout 20m -count=1 ./sabakan/...
+
+# Not in `make test`: it needs Docker nodes and what `make inventory` needs, and takes a quarter of an hour.
+inventory-live: ## the cluster of a real sabakan server's machines, which are lab nodes, from bootstrap to successor
+	CKE_NEED_PROGRAMS=1 $(GO) test $(NOVET) -timeout 60m -count=1 -v ./mtest -run TestLabSabakan -sabakan
 
 # Not in `make test`: promtool takes minutes to build.
 alerts: gotest ## tests of alerts, with Prometheus's own promtool

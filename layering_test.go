@@ -67,7 +67,7 @@ var layers = map[string]string{
 	"cke/preflight/probe":        "",
 	"cke/sabakan":                "cke cke/quorum",
 	"cke/sabakan/keep":           "cke cke/internal/contain cke/plan cke/sabakan cke/server/strategy",
-	"cke/sabakan/sabakantest":    "cke cke/internal/need go.etcd.io/etcd/server/v3 go.uber.org/zap golang.org/x/sys",
+	"cke/sabakan/sabakantest":    "cke cke/internal/need go.etcd.io/etcd/client/v3 go.etcd.io/etcd/server/v3 go.uber.org/zap golang.org/x/sys",
 	"cke/server":                 "cke cke/op cke/server/strategy github.com/prometheus/client_golang",
 	"cke/server/strategy/scenes": "cke cke/server/strategy",
 	"cke/sim":                    "cke",

@@ -20,7 +20,7 @@ func benchInventory(ctx context.Context, h *host) ([]figure, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
-	server, err := sabakantest.Start(ctx, dir)
+	server, err := sabakantest.Start(ctx, dir, sabakantest.Wide)
 	if err != nil {
 		return nil, err
 	}

@@ -68,6 +68,23 @@ var cases = []scenario{
 	{"CkeNodeUnreachable", "a node in maintenance", 8, nil, 0, map[string]string{
 		`cke_node_reachable{cluster="prod",node="cp2"}`: "0x10", `cke_node_drained{cluster="prod",node="cp2"}`: "1x10"}},
 
+	{"CkeInventoryUnread", "it does not answer for more than an hour", 80, of(), 4740, map[string]string{
+		`cke_inventory_last_success_timestamp_seconds{cluster="prod"}`: "60x100"}},
+	{"CkeInventoryUnread", "it was never read", 20, of(), 1200, map[string]string{`cke_inventory_last_success_timestamp_seconds{cluster="prod"}`: "-4000x40"}},
+	{"CkeInventoryUnread", "it does not answer for some minutes", 50, nil, 0, map[string]string{
+		`cke_inventory_last_success_timestamp_seconds{cluster="prod"}`: "0+60x30 1800x30"}},
+	{"CkeInventoryUnread", "another daemon starts to lead, which has not read it yet", 70, nil, 0, map[string]string{
+		`cke_inventory_last_success_timestamp_seconds{cluster="prod",instance="a"}`: "0+60x60 stale",
+		`cke_inventory_last_success_timestamp_seconds{cluster="prod",instance="b"}`: "_x61 3600x4 3900+60x20"}},
+	{"CkeInventoryUnread", "none is followed", 80, nil, 0, map[string]string{health("READY"): "1x100"}},
+
+	{"CkeInventoryChangeWaits", "an operator is to apply it", 70, of(), 1, map[string]string{
+		`cke_inventory_change_pending{cluster="prod"}`: "1x100", `cke_inventory_change_held{cluster="prod"}`: "0x100"}},
+	{"CkeInventoryChangeWaits", "enough members were moved today", 70, of(), 1, map[string]string{
+		`cke_inventory_change_pending{cluster="prod"}`: "0x100", `cke_inventory_change_held{cluster="prod"}`: "1x100"}},
+	{"CkeInventoryChangeWaits", "the last change has to settle", 70, nil, 0, map[string]string{
+		`cke_inventory_change_pending{cluster="prod"}`: "0x30 1x5 0x100", `cke_inventory_change_held{cluster="prod"}`: "1x30 0x100"}},
+
 	{"CkePausedTooLong", "paused for a day", 1460, of(), 0, map[string]string{
 		`cke_condition{cluster="prod",condition="Paused"}`: "1x1500", `cke_condition_since_timestamp_seconds{cluster="prod",condition="Paused"}`: "60x1500"}},
 	{"CkePausedTooLong", "paused for some hours", 600, nil, 0, map[string]string{

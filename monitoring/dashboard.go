@@ -114,6 +114,20 @@ func rows() []struct {
 			{"Duration of operations, 9 of 10", "s", `histogram_quantile(0.9, sum by (operation, le) (increase(cke_operation_seconds_bucket` + selected + `[1h])))`, "{{operation}}"},
 			{"Pending tasks", "short", `max by (cluster) (cke_tasks_pending` + selected + `)`, "{{cluster}}"},
 		}},
+		{"Inventory", []panel{
+			{"Age of the last good read", "s", `time() - (max by (cluster) (cke_inventory_last_success_timestamp_seconds` + selected + `) > 0)`, "{{cluster}}"},
+			{"Machines by state", "short", `max by (cluster, state) (cke_inventory_hosts` + selected + `)`, "{{cluster}} {{state}}"},
+			{"Machines that can carry a further member", "short", `max by (cluster) (cke_inventory_candidates` + selected + `)`, "{{cluster}}"},
+			{"Changes that wait for the operator", "short", `max by (cluster) (cke_inventory_change_pending` + selected + `) + max by (cluster) (cke_inventory_change_held` + selected + `)`, "{{cluster}}"},
+			{"Changes in a day", "short", `sum by (cluster, cause) (increase(cke_inventory_changes_total` + selected + `[1d])) > 0`, "{{cluster}} {{cause}}"},
+		}},
+		{"Reboots", []panel{
+			{"Nodes in the queue", "short", `max by (cluster, state) (cke_reboot_queue_entries` + selected + `) > 0`, "{{cluster}} {{state}}"},
+			{"Age of the oldest entry", "s", `max by (cluster) (cke_reboot_queue_oldest_seconds` + selected + `)`, "{{cluster}}"},
+			{"Queue is enabled", "short", `max by (cluster) (cke_reboot_queue_enabled` + selected + `)`, "{{cluster}}"},
+			{"Reboots in a day", "short", `sum by (cluster, result) (increase(cke_reboots_total` + selected + `[1d])) > 0`, "{{cluster}} {{result}}"},
+			{"Duration of the last reboot", "s", `max by (cluster) (cke_reboot_seconds` + selected + `) > 0`, "{{cluster}}"},
+		}},
 		{"Backups", []panel{
 			{"Age of the newest state that can be restored", "s", `time() - max by (cluster) (cke_backup_restorable_timestamp_seconds` + selected + `)`, "{{cluster}}"},
 			{"Age of the newest full", "s", `time() - (max by (cluster) (cke_backup_full_timestamp_seconds` + selected + `) > 0)`, "{{cluster}}"},

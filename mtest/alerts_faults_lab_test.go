@@ -88,6 +88,19 @@ func (a *alerted) aRebootFails() {
 	a.set(a.file(3))
 }
 
+// anInventoryWaits: at first it is not where it is said to be. Then it has the machines, and what follows is not applied.
+func (a *alerted) anInventoryWaits() {
+	r := newRacks(a.story)
+	a.do("sabakan", "set-template", a.story.file("template.yml", r.template(cke.InventoryPropose, "")))
+	a.do("sabakan", "set-url", r.path)
+	a.do("sabakan", "enable")
+	a.fires("CkeInventoryUnread")
+	r.write()
+	a.fires("CkeInventoryChangeWaits")
+	a.do("sabakan", "disable")
+	a.resolves()
+}
+
 // changesArePaused: meanwhile certificates are not renewed, and members that stopped are not started.
 func (a *alerted) changesArePaused() {
 	a.do("pause", "--reason", "a test")

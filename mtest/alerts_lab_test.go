@@ -35,7 +35,15 @@ const (
 var seenLater = map[string]string{
 	"cke_problems":          "no series without problems",
 	"cke_operation_running": "no series while none runs",
+
+	"cke_inventory_last_success_timestamp_seconds": notFollowed,
+	"cke_inventory_hosts":                          notFollowed,
+	"cke_inventory_candidates":                     notFollowed,
+	"cke_inventory_change_pending":                 notFollowed,
+	"cke_inventory_change_held":                    notFollowed,
 }
+
+const notFollowed = "no series while no inventory is followed"
 
 // alerted is a cluster that a real Prometheus watches, with the files that `ckecli monitoring` writes.
 type alerted struct {
@@ -87,6 +95,7 @@ func TestLabAlerts_FireInARealPrometheusAndResolve(t *testing.T) {
 		{"the clock of a node is wrong", (*alerted).aClockIsOff},
 		{"changes are paused for long", (*alerted).changesArePaused},
 		{"a reboot fails", (*alerted).aRebootFails},
+		{"an inventory is not read, and what follows from it waits", (*alerted).anInventoryWaits},
 		{"members hold different data", (*alerted).dataDiffers},
 		{"a database is nearly full", (*alerted).aDatabaseIsNearlyFull},
 		{"the backup target is gone", (*alerted).theTargetIsGone},

@@ -114,6 +114,65 @@ func (s *story) writesEachOf(urls []string) (end func() int, failed func() []err
 	return end, func() []error { return errs }
 }
 
+// sortedNames are those of the nodes with a member.
+func sortedNames(st cke.Status) []string {
+	all := names(st)
+	slices.Sort(all)
+	return all
+}
+
+// exchangedUnderLoad does something to the inventory, and waits until these members serve. Meanwhile clients write, and those whose history is
+// checked, through members that stay. Unless a member is killed, none of the writes may fail that wait for their answer.
+func (s *story) exchangedUnderLoad(stay, want []string, clusterID string, killed bool, do func()) cke.Status {
+	s.Helper()
+	slices.Sort(want)
+	load, err := rig.StartLoad(stay, s.clientTLS())
+	s.must(err)
+	s.Cleanup(load.Stop)
+	s.must(load.Await(s.within(seenLimit), 50))
+	load.TakeGap()
+	writes, failed := s.writesEachOf(stay)
+	began := time.Now()
+	do()
+	st := s.await(fmt.Sprintf("the members %v", want), readyLimit, func(st cke.Status) bool { return rig.Ready(st) && slices.Equal(sortedNames(st), want) })
+	s.Logf("exchanged after %s; the longest time without an acknowledged write: %s", since(began), load.TakeGap().Round(time.Millisecond))
+	records := s.records()
+	load.Silences(func(from, to time.Time) {
+		if from.After(began) {
+			s.Logf("no write was acknowledged for %s: %s", to.Sub(from).Round(time.Millisecond), stepsWithin(records, from, to))
+		}
+	})
+	if n, errs := writes(), failed(); n == 0 || len(errs) > 0 && !killed {
+		s.Errorf("of %d writes %d failed: %v", n, len(errs), errs)
+	} else {
+		s.Logf("%d writes, %d failed", n, len(errs))
+	}
+	v, err := load.Finish(s.within(readyLimit), stay, clusterID)
+	s.must(err)
+	s.Logf("%s", v)
+	return st
+}
+
+// stepsWithin names the steps that were under way between two times, with when each started after the first one and how long it took.
+func stepsWithin(records []cke.Record, from, to time.Time) string {
+	all := []string{}
+	for _, r := range slices.Backward(records) {
+		for _, step := range r.Steps {
+			end := step.EndedAt
+			if end.IsZero() {
+				end = time.Now()
+			}
+			if step.StartedAt.Before(to) && end.After(from) {
+				all = append(all, fmt.Sprintf("%s %s (%s, %s)", r.Operation, step.Name, step.StartedAt.Sub(from).Round(time.Millisecond), end.Sub(step.StartedAt).Round(time.Millisecond)))
+			}
+		}
+	}
+	if len(all) == 0 {
+		return "no step was under way"
+	}
+	return strings.Join(all, ", ")
+}
+
 // restarted stops a daemon, does something, and starts another one.
 func (s *story) restarted(d *rig.Daemon, name string, do func()) *rig.Daemon {
 	s.Helper()
@@ -149,14 +208,7 @@ func TestLabInventory_ExchangesARetiredMachine(t *testing.T) {
 			s.Errorf("%d members, %+v", len(founded.Members), founded.Inventory)
 		}
 	})
-	names := func(st cke.Status) (all []string) {
-		for _, m := range st.Members {
-			all = append(all, m.Name)
-		}
-		slices.Sort(all)
-		return all
-	}
-	members := names(founded)
+	members := sortedNames(founded)
 	var old, spare lab.Node
 	var stay []string
 	for i, n := range s.nodes {
@@ -175,8 +227,8 @@ func TestLabInventory_ExchangesARetiredMachine(t *testing.T) {
 		st := s.await("a spare", seenLimit, func(st cke.Status) bool {
 			return slices.ContainsFunc(st.Nodes, func(n cke.NodeStatus) bool { return n.Node.Name() == spare.Name && n.Answered() })
 		})
-		if !slices.Equal(names(st), members) {
-			s.Errorf("members %v, before %v", names(st), members)
+		if !slices.Equal(sortedNames(st), members) {
+			s.Errorf("members %v, before %v", sortedNames(st), members)
 		}
 	})
 	s.part("an inventory that cannot be read changes nothing", func(s *story) {
@@ -194,27 +246,11 @@ func TestLabInventory_ExchangesARetiredMachine(t *testing.T) {
 		s.await("it to be read again", seenLimit, func(st cke.Status) bool { return st.Inventory.Failures == 0 && st.Inventory.Stop != "read" })
 	})
 	s.part("a retired machine is exchanged for the spare", func(s *story) {
-		load, err := rig.StartLoad(stay, s.clientTLS())
-		s.must(err)
-		t.Cleanup(load.Stop)
-		s.must(load.Await(s.within(seenLimit), 50))
-		load.TakeGap()
-		writes, failed := s.writesEachOf(stay)
-		r.states[old.Name] = cke.HostRetired
-		r.write()
-		retired := time.Now()
 		want := append(slices.DeleteFunc(slices.Clone(members), func(name string) bool { return name == old.Name }), spare.Name)
-		slices.Sort(want)
-		s.await("the exchange", readyLimit, func(st cke.Status) bool { return rig.Ready(st) && slices.Equal(names(st), want) })
-		s.Logf("exchanged %s after the machine was retired; the longest time without an acknowledged write: %s", since(retired), load.TakeGap().Round(time.Millisecond))
-		if n, errs := writes(), failed(); n == 0 || len(errs) > 0 {
-			s.Errorf("of %d writes %d failed: %v", n, len(errs), errs)
-		} else {
-			s.Logf("%d writes, none failed", n)
-		}
-		v, err := load.Finish(s.within(readyLimit), stay, founded.ClusterID)
-		s.must(err)
-		s.Logf("%s", v)
+		s.exchangedUnderLoad(stay, want, founded.ClusterID, false, func() {
+			r.states[old.Name] = cke.HostRetired
+			r.write()
+		})
 		log := s.do("cluster", "log", "-o", "json")
 		if !strings.Contains(log, `"cause": "retired"`) {
 			s.Errorf("no revision names the cause: %s", log)
@@ -226,8 +262,8 @@ func TestLabInventory_ExchangesARetiredMachine(t *testing.T) {
 		st := s.await("the exchange to be held", readyLimit, func(st cke.Status) bool {
 			return rig.Ready(st) && st.Inventory != nil && st.Inventory.Stop == "node"
 		})
-		if !slices.Equal(names(st), members) || !strings.Contains(st.Inventory.Reason, "rolled back") {
-			s.Errorf("members %v: %s", names(st), st.Inventory.Reason)
+		if !slices.Equal(sortedNames(st), members) || !strings.Contains(st.Inventory.Reason, "rolled back") {
+			s.Errorf("members %v: %s", sortedNames(st), st.Inventory.Reason)
 		}
 	})
 }

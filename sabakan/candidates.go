@@ -114,11 +114,16 @@ func (c *chooser) newSearch() *search {
 	return s
 }
 
-// judge returns why a machine is unfit, or that it is fit; spares: whether declared spares are.
-func (s *search) judge(h *cke.Host, spares bool) int {
-	c, o, address := s.c, s.c.o, addressOf(*h)
+// judge returns why a machine is unfit, or that it is fit, and whether it was checked; spares: whether declared spares are fit.
+func (s *search) judge(h *cke.Host, spares bool) (why int, checked bool) {
+	address := addressOf(*h)
+	check, checked := s.c.checkOf(h, address)
+	return s.unfitness(h, address, check, checked, spares), checked
+}
+
+func (s *search) unfitness(h *cke.Host, address string, check Check, checked, spares bool) int {
+	c, o := s.c, s.c.o
 	i, declared := s.declared[h.ID]
-	check, checked := c.checkOf(h)
 	switch {
 	case declared && (!spares || c.Spec.Cluster.Nodes[i].ControlPlane), !declared && s.used[address]:
 		return inCluster
@@ -163,11 +168,11 @@ func isAddress(s string) bool {
 	return err == nil
 }
 
-// checkOf returns the check of a machine; false: there is no fresh one at its address.
-func (c *chooser) checkOf(h *cke.Host) (Check, bool) {
+// checkOf returns the check of a machine; false: there is no fresh one at this address.
+func (c *chooser) checkOf(h *cke.Host, address string) (Check, bool) {
 	k := c.Checks[h.ID]
 	age := c.Now.Sub(k.At)
-	return k, age <= freshCheck && age >= -freshCheck && k.Address == addressOf(*h)
+	return k, age <= freshCheck && age >= -freshCheck && k.Address == address
 }
 
 // spareReady reports whether a declared node answers, and nothing uses etcd's ports on it.
@@ -186,7 +191,7 @@ func (c *chooser) fitting(spares bool) []candidate {
 	s.fit = make([]candidate, 0, len(c.Read.Hosts))
 	for i := range c.Read.Hosts {
 		h := &c.Read.Hosts[i]
-		why := s.judge(h, spares)
+		why, checked := s.judge(h, spares)
 		s.unfit[why]++
 		if why != fit {
 			continue
@@ -195,7 +200,6 @@ func (c *chooser) fitting(spares bool) []candidate {
 		if at, declared := s.declared[h.ID]; declared {
 			k.spare, k.zone = at, cmp.Or(c.Spec.Cluster.Nodes[at].Zone, k.zone)
 		}
-		_, checked := c.checkOf(h)
 		k.checked = k.spare >= 0 || checked
 		s.fit = append(s.fit, k)
 	}

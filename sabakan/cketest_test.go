@@ -39,7 +39,7 @@ type keeper struct {
 
 func newKeeper(t *testing.T) keeper {
 	t.Helper()
-	server := sabakantest.Run(t)
+	server := sabakantest.Run(t, sabakantest.Wide)
 	source, err := sabakan.NewServer(server.URL)
 	if err != nil {
 		t.Fatal(err)

@@ -32,7 +32,8 @@ func Machines(in Input) []Machine {
 	all := make([]Machine, 0, len(in.Read.Hosts))
 	for i := range in.Read.Hosts {
 		h := &in.Read.Hosts[i]
-		m := Machine{Host: *h, Zone: c.zoneOf(h), Unfit: unfitWords[s.judge(h, true)]}
+		why, _ := s.judge(h, true)
+		m := Machine{Host: *h, Zone: c.zoneOf(h), Unfit: unfitWords[why]}
 		if at, declared := s.declared[h.ID]; declared {
 			n := in.Spec.Cluster.Nodes[at]
 			if m.Use, m.Node = UseSpare, n.Name(); n.ControlPlane {

@@ -178,7 +178,7 @@ func (c *chooser) moved() verdict {
 			continue
 		}
 		says := fmt.Sprintf("machine %s moved from %s to %s", s.serial, s.Address, to)
-		check, checked := c.checkOf(s.host)
+		check, checked := c.checkOf(s.host, to)
 		answers, silent := c.answers(s.Address)
 		switch other := c.usedBy(to); {
 		case other != "":

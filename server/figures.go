@@ -282,10 +282,13 @@ func backupMetrics() []metric {
 	}
 }
 
-// ofInventory is a metric with one value for each cluster whose inventory is read.
+// followed reports whether an inventory is to be followed: one that is not in use is not read, and that is no fault.
+func followed(i *cke.InventoryStatus) bool { return i != nil && (i.Source != "" || i.Code != "") }
+
+// ofInventory is a metric with one value for each cluster whose inventory is followed.
 func ofInventory(name, help string, of func(i *cke.InventoryStatus) float64) metric {
 	return metric{gauge, name, help, []string{"cluster"}, func(_ *strategy.Input, s cke.Status, add add) {
-		if s.Inventory != nil {
+		if followed(s.Inventory) {
 			add(of(s.Inventory))
 		}
 	}}
@@ -293,12 +296,12 @@ func ofInventory(name, help string, of func(i *cke.InventoryStatus) float64) met
 
 func inventoryMetrics() []metric {
 	return []metric{
-		ofInventory("inventory_up", "1 if the last read of the inventory was good, 0 if it was not, or there was none yet.", func(i *cke.InventoryStatus) float64 {
+		ofInventory("inventory_up", "1 if the last read of the inventory was good, 0 if it was not, or there was none yet. Like the other gauges of inventories, only while one is followed.", func(i *cke.InventoryStatus) float64 {
 			return truth(i.Hosts != nil && i.Failures == 0)
 		}),
 		ofInventory("inventory_last_success_timestamp_seconds", "When the inventory was last read well; 0: never.", func(i *cke.InventoryStatus) float64 { return unix(i.ReadAt) }),
 		{gauge, "inventory_hosts", "Machines of the last good read, by state.", []string{"cluster", "state"}, func(_ *strategy.Input, s cke.Status, add add) {
-			if s.Inventory != nil {
+			if followed(s.Inventory) {
 				for _, state := range cke.HostStates() {
 					add(float64(s.Inventory.Hosts[state]), string(state))
 				}
@@ -306,6 +309,7 @@ func inventoryMetrics() []metric {
 		}},
 		ofInventory("inventory_candidates", "Machines of the last good read that may get a member.", func(i *cke.InventoryStatus) float64 { return float64(i.Candidates) }),
 		ofInventory("inventory_change_pending", "1 while a change of the cluster file follows from the inventory and is not applied.", func(i *cke.InventoryStatus) float64 { return truth(i.Change != nil) }),
+		ofInventory("inventory_change_held", "1 while a change of the cluster file would follow from the inventory, and is held back until the operator confirms it.", func(i *cke.InventoryStatus) float64 { return truth(i.Override != nil) }),
 		{counter, "inventory_changes_total", "Changes of the cluster file that followed from the inventory and were stored.", []string{"cluster", "cause"}, nil},
 	}
 }

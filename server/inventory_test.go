@@ -68,7 +68,7 @@ func TestDaemon_TellsOfTheInventoryBesideTheLoop(t *testing.T) {
 		series := scrape(t, c.registry)
 		for _, want := range []string{`cke_inventory_up{cluster="one"} 1`, `cke_inventory_last_success_timestamp_seconds{cluster="one"} 1.77`,
 			`cke_inventory_hosts{cluster="one",state="healthy"} 4`, `cke_inventory_hosts{cluster="one",state="unknown"} 0`, `cke_inventory_candidates{cluster="one"} 2`,
-			`cke_inventory_change_pending{cluster="one"} 1`, `cke_inventory_changes_total{cause="retired",cluster="one"} 1`, `cke_inventory_changes_total{cause="more",cluster="one"} 0`} {
+			`cke_inventory_change_pending{cluster="one"} 1`, `cke_inventory_change_held{cluster="one"} 0`, `cke_inventory_changes_total{cause="retired",cluster="one"} 1`, `cke_inventory_changes_total{cause="more",cluster="one"} 0`} {
 			if !regexp.MustCompile(`(?m)^` + regexp.QuoteMeta(want)).MatchString(series) {
 				t.Errorf("no %s in\n%s", want, strings.Join(regexp.MustCompile(`(?m)^cke_inventory.*`).FindAllString(series, -1), "\n"))
 			}
@@ -76,5 +76,23 @@ func TestDaemon_TellsOfTheInventoryBesideTheLoop(t *testing.T) {
 	}, "one")
 	if !i.ended {
 		t.Error("the work with the inventory has not ended with the daemon")
+	}
+}
+
+// An inventory that is not in use has no gauges: they would look like those of one that cannot be read. One with a wrong template does.
+func TestDaemon_HasNoGaugesOfAnInventoryThatIsNotInUse(t *testing.T) {
+	for _, c := range []struct {
+		status cke.InventoryStatus
+		shown  bool
+	}{
+		{cke.InventoryStatus{Reason: "the inventory is not used: `ckecli sabakan enable`", Stop: "off"}, false},
+		{cke.InventoryStatus{Reason: "template: line 3: unknown key", Stop: "off", Code: cke.CodeInventory}, true},
+	} {
+		governAll(t, nil, &stageInventory{status: &c.status}, func(country *country) {
+			country.stage("one").pass(2 * probe)
+			if series := scrape(t, country.registry); strings.Contains(series, "\ncke_inventory_last_success_timestamp_seconds{") != c.shown || strings.Contains(series, "\ncke_inventory_hosts{") != c.shown {
+				t.Errorf("%s: want shown %v", c.status.Reason, c.shown)
+			}
+		}, "one")
 	}
 }

@@ -70,11 +70,17 @@ func (s *Store) SetInventory(ctx context.Context, cluster, by string, change fun
 
 // NodesOfOthers names the other cluster that declares a node, by the node's address.
 func (s *Store) NodesOfOthers(ctx context.Context, cluster string) (map[string]string, error) {
+	of := map[string]string{}
+	err := s.eachOther(ctx, cluster, func(name string, n cke.Node) { of[n.Address] = name })
+	return of, err
+}
+
+// eachOther calls f with each node that another cluster declares.
+func (s *Store) eachOther(ctx context.Context, cluster string, f func(name string, n cke.Node)) error {
 	all, err := s.Clusters(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	of := map[string]string{}
 	for _, name := range all {
 		if name == cluster {
 			continue
@@ -84,13 +90,58 @@ func (s *Store) NodesOfOthers(ctx context.Context, cluster string) (map[string]s
 			continue
 		}
 		if err != nil {
-			return nil, err
+			return err
 		}
 		for _, n := range spec.Cluster.Nodes {
-			of[n.Address] = name
+			f(name, n)
 		}
 	}
-	return of, nil
+	return nil
+}
+
+// inventoryTurn is written with each revision that gives machines of an inventory to a cluster.
+type inventoryTurn struct {
+	Cluster string    `json:"cluster"`
+	At      time.Time `json:"at"`
+}
+
+// takeTurn refuses a revision that gives a machine of an inventory to a cluster while another one has it, with ErrConflict. Of two clusters
+// that get machines at the same time, the condition lets one revision be stored: the other one is to read the nodes of all again.
+func (s *Store) takeTurn(ctx context.Context, cluster string, was, next cke.Cluster) (as []clientv3.Cmp, ops []clientv3.Op, err error) {
+	known := map[string]bool{"": true}
+	for _, n := range was.Nodes {
+		known[n.Address], known[n.Annotations[cke.AnnotationSerial]] = true, true
+	}
+	gets := map[string]bool{}
+	for _, n := range next.Nodes {
+		for _, id := range []string{n.Address, n.Annotations[cke.AnnotationSerial]} {
+			if !known[id] {
+				gets[id] = true
+			}
+		}
+	}
+	if len(gets) == 0 {
+		return nil, nil, nil
+	}
+	key := s.keys.inventoryTurn()
+	mod, err := s.get(ctx, key, new(inventoryTurn))
+	if err != nil && !errors.Is(err, cke.ErrNotFound) {
+		return nil, nil, err
+	}
+	taken := ""
+	err = s.eachOther(ctx, cluster, func(name string, n cke.Node) {
+		if gets[n.Address] || gets[n.Annotations[cke.AnnotationSerial]] {
+			taken = fmt.Sprintf("%s is a node of cluster %s", n.Name(), name)
+		}
+	})
+	if err == nil && taken != "" {
+		err = &cke.Error{Code: cke.CodeConflict, What: "a machine of the inventory was given to another cluster meanwhile", Facts: []string{taken}, Unchanged: true, Err: cke.ErrConflict}
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	op, err := put(key, inventoryTurn{cluster, time.Now().UTC()})
+	return []clientv3.Cmp{unchanged(key, mod)}, []clientv3.Op{op}, err
 }
 
 // OrderInventory asks the cluster's leader daemon to apply the change with a hash. ErrNotFound: there is no such cluster.
@@ -146,7 +197,8 @@ func (t *Term) PutInventoryLog(ctx context.Context, l cke.InventoryLog, answered
 }
 
 // EditSpec stores a revision that an inventory leads to, with the log of its changes, and returns both. The order that asked for it
-// is over with it. ErrConflict: the revision that it starts from was replaced, or the cluster is being deleted; nothing is written.
+// is over with it. ErrConflict: the revision that it starts from was replaced, the cluster is being deleted, or another one got machines
+// meanwhile; nothing is written.
 func (t *Term) EditSpec(ctx context.Context, e cke.InventoryEdit) (cke.Spec, cke.InventoryLog, error) {
 	tried := "store the cluster file of " + t.cluster
 	now, mod, err := t.spec(ctx)
@@ -158,13 +210,17 @@ func (t *Term) EditSpec(ctx context.Context, e cke.InventoryEdit) (cke.Spec, cke
 	}
 	next := now.Following(e.Cluster, now)
 	next.Source, next.SetAt, next.SetBy, next.Cause = string(e.Source), time.Now().UTC(), e.By, e.Cause
+	as, ops, err := t.s.takeTurn(ctx, t.cluster, now.Cluster, next.Cluster)
+	if err != nil {
+		return now, e.Log, t.s.fail(tried, err)
+	}
 	log, current, err := t.s.revised(t.cluster, now, next)
 	if err != nil {
 		return now, e.Log, err
 	}
 	e.Change.Generation, e.Change.At = next.Generation, next.SetAt
 	e.Log.Changes = append(slices.Clone(e.Log.Changes), e.Change)
-	ops := []clientv3.Op{current}
+	ops = append(ops, current)
 	if e.Order != nil {
 		e.Log.Answer = &cke.InventoryAnswer{Order: *e.Order, At: next.SetAt, Generation: next.Generation}
 		ops = append(ops, clientv3.OpDelete(t.s.keys.request(t.cluster, requestInventory)))
@@ -178,7 +234,7 @@ func (t *Term) EditSpec(ctx context.Context, e cke.InventoryEdit) (cke.Spec, cke
 	for _, address := range e.Forget {
 		ops = append(ops, clientv3.OpDelete(t.s.keys.hostKey(t.cluster, address)), clientv3.OpDelete(t.s.keys.offeredKey(t.cluster, address)))
 	}
-	as := []clientv3.Cmp{unchanged(t.s.keys.spec(t.cluster), mod)}
+	as = append(as, unchanged(t.s.keys.spec(t.cluster), mod))
 	for _, write := range [][]clientv3.Op{log, ops} {
 		err := t.write(ctx, tried, as, write...)
 		if errors.Is(err, errChanged) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -117,6 +118,74 @@ func TestTerm_StoresARevisionThatAnInventoryLeadsTo(t *testing.T) {
 	}
 	if now, err := s.Spec(ctx, "prod"); err != nil || now.Generation != 2 {
 		t.Errorf("%+v, %v", now, err)
+	}
+}
+
+// gaining is what an inventory does when it declares a machine as a further node.
+func gaining(was cke.Spec, serial, address string) cke.InventoryEdit {
+	c := was.Cluster
+	c.Nodes = append(slices.Clone(c.Nodes), cke.Node{Address: address, Hostname: serial, Annotations: map[string]string{cke.AnnotationSerial: serial}})
+	return cke.InventoryEdit{Generation: was.Generation, Cluster: c, Source: []byte("text"), By: "inventory", Cause: cke.CauseSpare, Change: cke.InventoryChange{Cause: cke.CauseSpare, New: serial}}
+}
+
+// Two clusters that follow one inventory never get one machine, however close to each other they choose it.
+func TestTerm_OneMachineIsGivenToOneCluster(t *testing.T) {
+	s, ctx := newStore(t), testContext(t)
+	names := []string{"one", "two"}
+	var terms []*Term
+	for _, name := range names {
+		setCluster(t, s, name)
+		terms = append(terms, campaign(t, s, name, "here"))
+	}
+	declares := func(name, serial string) bool {
+		spec, err := s.Spec(ctx, name)
+		must(t, err)
+		_, has := spec.Cluster.Node(serial)
+		return has
+	}
+	for i := range 10 {
+		serial, results := fmt.Sprintf("m%d", i), make([]error, len(terms))
+		var wg sync.WaitGroup
+		for j, term := range terms {
+			was, err := s.Spec(ctx, names[j])
+			must(t, err)
+			wg.Go(func() { _, _, results[j] = term.EditSpec(ctx, gaining(was, serial, fmt.Sprintf("10.0.1.%d", i))) })
+		}
+		wg.Wait()
+		if has := [2]bool{declares("one", serial), declares("two", serial)}; has[0] == has[1] || (results[0] == nil) != has[0] || (results[1] == nil) != has[1] {
+			t.Fatalf("%s: %v, %v", serial, has, results)
+		}
+		for _, err := range results {
+			if err != nil && !errors.Is(err, cke.ErrConflict) {
+				t.Error(err)
+			}
+		}
+	}
+	// One that has read the nodes of all clusters is too late once another one has got a machine, whichever it is.
+	one, err := s.Spec(ctx, "one")
+	must(t, err)
+	as, ops, err := s.takeTurn(ctx, "one", one.Cluster, gaining(one, "late", "10.0.2.1").Cluster)
+	must(t, err)
+	two, err := s.Spec(ctx, "two")
+	must(t, err)
+	_, _, err = terms[1].EditSpec(ctx, gaining(two, "other", "10.0.2.2"))
+	must(t, err)
+	if resp, err := s.txn(ctx, as, ops); err != nil || resp.Succeeded {
+		t.Errorf("%v, %v", resp, err)
+	}
+	// A serial is one machine, at whichever address. A revision without another machine needs no turn.
+	if _, _, err := terms[0].EditSpec(ctx, gaining(one, "other", "10.0.2.3")); !errors.Is(err, cke.ErrConflict) || !strings.Contains(err.Error(), "other is a node of cluster two") {
+		t.Errorf("%v", err)
+	}
+	if as, ops, err := s.takeTurn(ctx, "one", one.Cluster, one.Cluster); as != nil || ops != nil || err != nil {
+		t.Errorf("%v, %v, %v", as, ops, err)
+	}
+	// The first revision of a cluster that follows from an inventory is one, too.
+	none, third := int64(0), testCluster("three")
+	third.Nodes = gaining(two, "other", "10.0.2.2").Cluster.Nodes[len(two.Cluster.Nodes):]
+	third.Nodes[0].ControlPlane = true
+	if _, err := s.SetSpec(ctx, "three", third, nil, "me", SetOptions{IfGeneration: &none, Cause: cke.CauseBootstrap}); !errors.Is(err, cke.ErrConflict) {
+		t.Errorf("%v", err)
 	}
 }
 

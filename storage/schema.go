@@ -84,6 +84,9 @@ func (k schema) inventories(name string) string   { return k.prefix + "inventori
 func (k schema) inventoryPast(name string) string { return k.inventories(name) + "past" }
 func (k schema) inventoryLog(name string) string  { return k.inventories(name) + "log" }
 
+// inventoryTurn is written whenever a cluster gets machines of an inventory.
+func (k schema) inventoryTurn() string { return k.prefix + "inventory-turn" }
+
 func (k schema) requests(name string) string      { return k.cluster(name) + "requests/" }
 func (k schema) request(name, kind string) string { return k.requests(name) + escape(kind) }
 

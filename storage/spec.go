@@ -167,7 +167,13 @@ func (s *Store) SetSpec(ctx context.Context, cluster string, c cke.Cluster, sour
 				next.Generation = now.Generation
 			}
 		}
+		var as []clientv3.Cmp
 		var more []clientv3.Op
+		if opts.Cause != "" {
+			if as, more, err = s.takeTurn(ctx, cluster, now.Cluster, c); err != nil {
+				return cke.Spec{}, s.fail("store the cluster file of "+cluster, err)
+			}
+		}
 		if now.Generation == 0 { // a restore whose declaration was cut off may have left host keys and memberships
 			for _, r := range s.keys.lent(cluster) {
 				more = append(more, r.remove())
@@ -180,7 +186,7 @@ func (s *Store) SetSpec(ctx context.Context, cluster string, c cke.Cluster, sour
 			}
 			more = append(more, op)
 		}
-		done, err := s.putSpec(ctx, cluster, now, next, mod, more...)
+		done, err := s.putSpec(ctx, cluster, now, next, mod, as, more...)
 		if err != nil {
 			return cke.Spec{}, s.fail("store the cluster file of "+cluster, err)
 		}
@@ -223,13 +229,13 @@ func sameMeaning(a, b cke.Spec) (bool, error) {
 
 // putSpec stores next in place of now, which has this mod revision, unless somebody was faster. A revision that is
 // about to be replaced goes into the log first: whatever happens in between, none is missing, and each request carries
-// one document. more is written with next.
-func (s *Store) putSpec(ctx context.Context, cluster string, now, next cke.Spec, mod int64, more ...clientv3.Op) (bool, error) {
+// one document. as are conditions, and more is written with next.
+func (s *Store) putSpec(ctx context.Context, cluster string, now, next cke.Spec, mod int64, as []clientv3.Cmp, more ...clientv3.Op) (bool, error) {
 	log, current, err := s.revised(cluster, now, next)
 	if err != nil {
 		return false, err
 	}
-	as := []clientv3.Cmp{unchanged(s.keys.spec(cluster), mod)}
+	as = append(as, unchanged(s.keys.spec(cluster), mod))
 	if log != nil {
 		resp, err := s.txn(ctx, as, log)
 		if err != nil || !resp.Succeeded {
@@ -306,7 +312,7 @@ func (s *Store) RequestDelete(ctx context.Context, cluster, by string, destroyed
 		if !spec.Deleting() {
 			asked.DeleteRequestedAt, asked.DeleteRequestedBy = time.Now().UTC(), by
 		}
-		done, err := s.putSpec(ctx, cluster, spec, asked, mod)
+		done, err := s.putSpec(ctx, cluster, spec, asked, mod, nil)
 		if err != nil || done {
 			return s.fail("request the deletion of "+cluster, err)
 		}
@@ -333,7 +339,7 @@ func (s *Store) CancelDelete(ctx context.Context, cluster string) error {
 				Facts: []string{"its members were stopped and removed, and its end is being marked on its nodes; its volumes are kept"}, Try: "ckecli cluster delete " + cluster}
 		}
 		spec.DeleteRequestedAt, spec.DeleteRequestedBy, spec.Destroyed = time.Time{}, "", nil
-		done, err := s.putSpec(ctx, cluster, spec, spec, mod)
+		done, err := s.putSpec(ctx, cluster, spec, spec, mod, nil)
 		if err != nil || done {
 			return s.fail(tried, err)
 		}

@@ -359,6 +359,18 @@ func states() map[string]*stored {
 		}),
 		"seven": scene("seven", 7, func(in *strategy.Input) { scenes.Stop(in, 6) }),
 	}
+	for name, said := range inventories() {
+		all[name] = scene(name, 3, func(in *strategy.Input) {
+			said.Source, said.Hosts, said.Candidates = "sabakan at http://10.0.0.90:10080/graphql", map[cke.HostState]int{cke.HostHealthy: 15, cke.HostRetired: 1}, 4
+			if said.ReadAt = noon.Add(-12 * time.Second); said.Failures > 0 {
+				said.ReadAt = noon.Add(-26 * time.Minute)
+			}
+			in.Inventory = &said
+			for i := range in.Spec.Nodes {
+				in.Spec.Nodes[i].Annotations = map[string]string{cke.AnnotationSerial: fmt.Sprintf("1234ab%d", i+1)}
+			}
+		})
+	}
 	running := scene("updating", 3, func(in *strategy.Input) {
 		for i := range in.Identity.Joins {
 			in.Identity.Joins[i].Etcd.ExtraArgs = nil
@@ -394,6 +406,22 @@ func states() map[string]*stored {
 	return all
 }
 
+// inventories are inventories in each state, by the name of their cluster.
+func inventories() map[string]cke.InventoryStatus {
+	exchange := cke.InventoryProposal{Hash: "6611a4b66692a78b", Cause: cke.CauseRetired, Old: "1234ab2", New: "1234ab7", Reason: "machine 1234ab2 is retired: 1234ab7 in rack4 takes the place of cp2"}
+	held := exchange
+	held.Confirm = []string{"it overrides per-day: 2 changes moved members in the last 24h, as many as the template allows"}
+	return map[string]cke.InventoryStatus{
+		"machines": {Mode: cke.InventoryAuto, Reason: "the cluster file is as the inventory and the template say", Log: cke.InventoryLog{Changes: []cke.InventoryChange{
+			{Cause: cke.CauseRetired, Old: "1234ab9", New: "1234ab3", Generation: 3, At: noon.Add(-2 * time.Hour)}}}},
+		"proposed": {Mode: cke.InventoryPropose, Reason: exchange.Reason, Change: &exchange},
+		"held": {Mode: cke.InventoryAuto, Reason: "2 changes moved members in the last 24h, as many as the template allows", Stop: "per-day", Override: &held,
+			Notes: []cke.InventoryNote{{Node: "cp1", Text: "machine 1234ab1 is retiring; it is exchanged after 5m", Until: noon.Add(3 * time.Minute)}}},
+		"unread": {Mode: cke.InventoryAuto, Failures: 50, Failure: "no whole answer within 5s", Stop: "read", Code: cke.CodeInventory,
+			Reason: "the inventory cannot be read, the last good read is 26m old: sabakan at http://10.0.0.90:10080/graphql: no whole answer within 5s"},
+	}
+}
+
 // everything is a world with a cluster in each state.
 func everything() *world {
 	w := newWorld()
@@ -413,6 +441,8 @@ func hostile() *stored {
 	s.Leader.Host, s.Members[2].Address = long, evil
 	c.records[0].Reason, c.records[0].Operation, c.records[0].Steps[0].Name = long+evil, evil, long
 	c.log[0].SetBy = evil + long
+	s.Inventory = &cke.InventoryStatus{Source: evil + long, Mode: cke.InventoryMode(evil), Reason: long + evil, Notes: []cke.InventoryNote{{Text: evil + long}},
+		Change: &cke.InventoryProposal{Hash: evil, Confirm: []string{long + evil}}, Log: cke.InventoryLog{Changes: []cke.InventoryChange{{Old: evil, New: long}}}}
 	c.requests.Hold = &cke.Hold{Reason: evil + long, By: evil, Since: noon}
 	return c
 }

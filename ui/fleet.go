@@ -370,7 +370,7 @@ func (p *Page) image(ctx context.Context, q query) (*image, error) {
 }
 
 // clusterParts are the parts of the page of a cluster, in their order.
-var clusterParts = []string{"headline", "problems", "members", "now", "next", "backups", "curves", "history", "certificates", "file"}
+var clusterParts = []string{"headline", "problems", "members", "now", "next", "inventory", "backups", "curves", "history", "certificates", "file"}
 
 // parts renders parts into an image.
 func (p *Page) parts(i *image, data any, names ...string) error {

@@ -87,7 +87,7 @@ func TestStream_SendsWhatChangedAndNothingElse(t *testing.T) {
 	w := everything()
 	v := watch(t, served(t, page(t, w)), "/clusters/healthy/events")
 	first := v.until("the whole page", func(e event) bool { return len(e.Parts) > 0 })
-	if len(first.Parts) != 10 || first.Seen["healthy"] != noon.Add(-2*time.Second).UnixMilli() || first.Now != noon.UnixMilli() {
+	if len(first.Parts) != 11 || first.Seen["healthy"] != noon.Add(-2*time.Second).UnixMilli() || first.Now != noon.UnixMilli() {
 		t.Errorf("%d parts, %v, %d", len(first.Parts), first.Seen, first.Now)
 	}
 	w.change("healthy", func(c *stored) { c.status.ObservedAt = noon.Add(-time.Second) })
@@ -123,7 +123,7 @@ func TestStream_ContinuesWhereTheBrowserIs(t *testing.T) {
 	if e := watch(t, s, address).until("the first event", func(event) bool { return true }); len(e.Parts) != 0 || e.Seen["healthy"] == 0 {
 		t.Errorf("%d parts, %v", len(e.Parts), e.Seen)
 	}
-	if e := watch(t, s, "/clusters/healthy/events?v=other").until("the first event", func(event) bool { return true }); len(e.Parts) != 10 {
+	if e := watch(t, s, "/clusters/healthy/events?v=other").until("the first event", func(event) bool { return true }); len(e.Parts) != 11 {
 		t.Errorf("%d parts", len(e.Parts))
 	}
 }

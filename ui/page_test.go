@@ -139,6 +139,18 @@ func TestPage_ShowsEveryStateInTheWordsOfTheStatus(t *testing.T) {
 		"/clusters/zones":         "Zones any one can be lost rack1 cp1 rack2 cp2 rack3 cp3",
 		"/clusters/zones?x":       "cp1rack1 · 10.0.0.1",
 		"/clusters/crowded":       "cp5 has no zone and counts as in every zone: declare its zone",
+		"/clusters/machines":      "Inventory mode auto · last read 12s ago No change follows The cluster file is as the inventory and the template say",
+		"/clusters/machines?x":    "sabakan at http://10.0.0.90:10080/graphql",
+		"/clusters/machines?y":    "16 machines: 15 healthy, 1 retired; 4 can carry a further member",
+		"/clusters/machines?z":    "1234ab1, 1234ab2, 1234ab3",
+		"/clusters/machines?c":    "revision 3: 1234ab3 in place of 1234ab9 (retired) 2h ago",
+		"/clusters/proposed":      "A change follows, and waits for you Machine 1234ab2 is retired: 1234ab7 in rack4 takes the place of cp2",
+		"/clusters/proposed?x":    "ckecli sabakan apply 6611a4b66692a78b --cluster proposed",
+		"/clusters/held":          "A change is held back 2 changes moved members in the last 24h, as many as the template allows In spite of that: machine 1234ab2 is retired",
+		"/clusters/held?x":        "You confirm: it overrides per-day: 2 changes moved",
+		"/clusters/held?y":        "machine 1234ab1 is retiring; it is exchanged after 5m, in 3m",
+		"/clusters/unread":        "Inventory mode auto · last read 26m ago Nothing is changed The reason is above.",
+		"/clusters/unread?x":      "inventory: the inventory cannot be read, the last good read is 26m old",
 		"/clusters/updating":      "under way, waits for etcd",
 		"/clusters/updating?x":    "Steps of operation 42, which took 4.0s",
 		"/clusters/holes":         "no space left",
@@ -276,7 +288,7 @@ func TestPage_Filters(t *testing.T) {
 		}
 	}
 	_, body := get(t, p, "/")
-	has(t, "/", body, "12 of 17 clusters need attention", "5 need no attention", "was READY 7m ago")
+	has(t, "/", body, "13 of 21 clusters need attention", "8 need no attention", "was READY 7m ago")
 	if strings.Index(body, `data-seen="unseen"`) > strings.Index(body, `data-seen="undeclared"`) {
 		t.Error("what has never been seen is above what is wrong")
 	}

@@ -13,6 +13,7 @@ import (
 	"cke/etcdnode"
 	"cke/internal/follow"
 	"cke/internal/term"
+	"cke/internal/words"
 	"cke/preflight"
 	"cke/sabakan"
 	"cke/storage"
@@ -275,15 +276,9 @@ func (a *app) inventoryFacts(l *term.Labels, st cke.Status, wide bool) {
 		return
 	}
 	if wide || s.Change == nil && s.Override == nil && s.Source != "" {
-		read := "never read"
-		if !s.ReadAt.IsZero() {
-			n := 0
-			for _, of := range s.Hosts {
-				n += of
-			}
-			if read = "last read " + a.ago(s.ReadAt) + " ago"; s.Hosts != nil {
-				read = fmt.Sprintf("%s, %s", cke.Count(n, "machine"), read)
-			}
+		read := words.LastRead(a.now(), s)
+		if machines := words.Machines(s); machines != "" {
+			read = machines + ", " + read
 		}
 		l.Add("Inventory", term.Textf("%s: %s", s.Source, read))
 		l.Add("", term.Text(s.Reason))

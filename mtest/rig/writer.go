@@ -155,6 +155,16 @@ func (w *Writer) Silence(from, to time.Time) (longest time.Duration) {
 	return longest
 }
 
+// Silences calls f with each time without an acknowledged write that took SilenceLeast or more, the oldest first.
+func (w *Writer) Silences(f func(from, to time.Time)) {
+	w.mu.Lock()
+	all := slices.Clone(w.silences)
+	w.mu.Unlock()
+	for _, s := range all {
+		f(s.from, s.to)
+	}
+}
+
 // Await waits until n more writes are acknowledged.
 func (w *Writer) Await(ctx context.Context, n int) error {
 	tick := time.NewTicker(writeEvery)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -35,6 +36,7 @@ type house struct {
 	since    map[string]time.Time // of states
 	fails    error                // of reads
 	others   error                // of reading other clusters
+	taken    map[string]string    // clusters that have machines, by address
 	unknown  []string             // serials that were asked for
 	unfit    map[string]string    // what a check finds, by address
 	checked  []string
@@ -168,6 +170,11 @@ func (l ledger) EditSpec(_ context.Context, e cke.InventoryEdit) (cke.Spec, cke.
 	if e.Generation != l.spec.Generation {
 		return cke.Spec{}, e.Log, fmt.Errorf("it has revision %d: %w", l.spec.Generation, cke.ErrConflict)
 	}
+	for _, n := range e.Cluster.Nodes {
+		if other := l.taken[n.Address]; other != "" {
+			return cke.Spec{}, e.Log, fmt.Errorf("%s is a node of cluster %s: %w", n.Name(), other, cke.ErrConflict)
+		}
+	}
 	next := l.spec.Following(e.Cluster, l.spec)
 	next.SetAt, next.SetBy, next.Cause = time.Now(), e.By, e.Cause
 	e.Change.Generation, e.Change.At = next.Generation, next.SetAt
@@ -200,7 +207,7 @@ func (h *house) lead(f func(k *keep.Keeper)) {
 		Others: func(context.Context) (map[string]string, error) {
 			h.mu.Lock()
 			defer h.mu.Unlock()
-			return nil, h.others
+			return maps.Clone(h.taken), h.others
 		},
 		Template: func(s cke.InventorySettings) (cke.Template, error) {
 			if strings.Contains(s.Template, "fault") {

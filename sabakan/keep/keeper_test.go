@@ -208,6 +208,19 @@ func TestKeeper_BadCase5_NoCandidatePassesItsCheck(t *testing.T) {
 	})
 }
 
+// Bad case 5: another cluster gets the machine at that moment: the next one is taken, without waiting until other clusters are read again.
+func TestKeeper_BadCase5_AnotherClusterGetsTheMachineAtThatMoment(t *testing.T) {
+	play(t, 5, cke.InventoryAuto, func(t *testing.T, h *house) {
+		h.edited = func() { h.taken = map[string]string{"10.0.0.4": "other"} }
+		h.lead(func(k *keep.Keeper) {
+			pass(time.Minute)
+			h.turns("s2", cke.HostRetired)
+			pass(2*interval + 10*time.Second)
+			is(t, "members", h.members(), "s1 s3 s5")
+		})
+	})
+}
+
 // Bad case 6: the operator edits at that moment: the change is dropped, and another one is chosen from what was written.
 func TestKeeper_BadCase6_AnEditAtThatMoment(t *testing.T) {
 	play(t, 5, cke.InventoryAuto, func(t *testing.T, h *house) {

@@ -43,7 +43,7 @@ func await(t *testing.T, k *keep.Keeper, what string, ok func(*cke.InventoryStat
 
 // A real sabakan is read, hangs, is read again, and retires a machine, which is exchanged; a machine that is deleted is asked for.
 func TestKeeper_FollowsARealSabakan(t *testing.T) {
-	server := sabakantest.Run(t)
+	server := sabakantest.Run(t, sabakantest.Wide)
 	var machines []cke.Host
 	for i := 1; i <= 5; i++ {
 		machines = append(machines, cke.Host{ID: fmt.Sprintf("s%d", i), Role: "cs", Rack: i})

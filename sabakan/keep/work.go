@@ -300,9 +300,9 @@ func (w *work) apply(ctx context.Context, k cke.InventoryWanted, c sabakan.Chang
 	}
 	switch {
 	case errors.Is(err, cke.ErrConflict):
-		w.c.Log.Info("a change that follows from the inventory is dropped: the cluster file was changed meanwhile", "cause", c.Cause, "error", err)
-		w.chosenFor = 0
-		w.refuseOrder(ctx, "the cluster file was changed meanwhile")
+		w.c.Log.Info("a change that follows from the inventory is dropped: the cluster file, or that of another cluster, was changed meanwhile", "cause", c.Cause, "error", err)
+		w.chosenFor, w.othersAt = 0, time.Time{}
+		w.refuseOrder(ctx, "the cluster file, or that of another cluster, was changed meanwhile")
 	case err != nil:
 		w.c.Log.Warn("a change that follows from the inventory may not be stored", "cause", c.Cause, "error", err)
 		w.loaded = false // what is stored is unknown

@@ -34,6 +34,7 @@ type Server struct {
 	// URL reaches it from outside of the network.
 	URL string
 
+	dir     string
 	network *network
 	etcd    *embed.Etcd
 	cmd     *exec.Cmd
@@ -53,12 +54,12 @@ const (
 const readyWithin = 30 * time.Second
 
 // Run runs a server until the test ends. If none can run, need.Missing decides. Short tests are skipped.
-func Run(t testing.TB) *Server {
+func Run(t testing.TB, plan Plan) *Server {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("needs sabakan to be built")
 	}
-	s, err := Start(t.Context(), t.TempDir())
+	s, err := Start(t.Context(), t.TempDir(), plan)
 	if errors.Is(err, ErrMissing) {
 		need.Missing(t, "%v", err)
 	}
@@ -70,20 +71,20 @@ func Run(t testing.TB) *Server {
 }
 
 // Start runs a server that has its files in dir, with addresses to assign and without machines.
-func Start(ctx context.Context, dir string) (*Server, error) {
+func Start(ctx context.Context, dir string, plan Plan) (*Server, error) {
 	binary, err := program.Build()
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrMissing, err)
 	}
-	s := &Server{exited: make(chan struct{})}
+	s := &Server{dir: dir, exited: make(chan struct{})}
 	if s.network, err = newNetwork(); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrMissing, err)
 	}
 	err = s.network.in(func() error {
-		if err := s.startEtcd(filepath.Join(dir, "etcd")); err != nil {
+		if err := s.startEtcd(); err != nil {
 			return err
 		}
-		return s.startSabakan(binary, dir)
+		return s.startSabakan(binary)
 	})
 	if err == nil {
 		s.outside, err = net.Listen("tcp", "127.0.0.1:0")
@@ -91,7 +92,7 @@ func Start(ctx context.Context, dir string) (*Server, error) {
 	if err == nil {
 		s.URL = "http://" + s.outside.Addr().String()
 		go s.network.relay(s.outside, httpAddress)
-		err = s.setUp(ctx)
+		err = s.setUp(ctx, plan)
 	}
 	if err != nil {
 		s.Close()
@@ -102,10 +103,10 @@ func Start(ctx context.Context, dir string) (*Server, error) {
 }
 
 // startEtcd runs in the network.
-func (s *Server) startEtcd(dir string) error {
+func (s *Server) startEtcd() error {
 	client, peer := url.URL{Scheme: "http", Host: etcdAddress}, url.URL{Scheme: "http", Host: "127.0.0.1:1"}
 	cfg := embed.NewConfig()
-	cfg.Dir = dir
+	cfg.Dir = filepath.Join(s.dir, "etcd")
 	cfg.ListenPeerUrls, cfg.AdvertisePeerUrls = nil, []url.URL{peer} // the only member has no peers
 	cfg.ListenClientUrls, cfg.AdvertiseClientUrls = []url.URL{client}, []url.URL{client}
 	cfg.InitialCluster = cfg.Name + "=" + peer.String()
@@ -125,19 +126,19 @@ func (s *Server) startEtcd(dir string) error {
 }
 
 // startSabakan runs in the network, which the program inherits.
-func (s *Server) startSabakan(binary, dir string) error {
-	cert, key, err := writeCertificate(dir)
+func (s *Server) startSabakan(binary string) error {
+	cert, key, err := writeCertificate(s.dir)
 	if err != nil {
 		return err
 	}
-	log, err := os.Create(filepath.Join(dir, "sabakan.log"))
+	log, err := os.Create(filepath.Join(s.dir, "sabakan.log"))
 	if err != nil {
 		return err
 	}
 	defer log.Close()
 	cmd := exec.Command(binary, "-http", httpAddress, "-https", httpsAddress, "-metrics", metricsAddress, "-dhcp-bind", dhcpAddress,
 		"-etcd-endpoints", "http://"+etcdAddress, "-advertise-url", "http://"+httpAddress, "-advertise-url-https", "https://"+httpsAddress,
-		"-data-dir", dir, "-server-cert", cert, "-server-key", key)
+		"-data-dir", s.dir, "-server-cert", cert, "-server-key", key)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // of the thread of the network
 	if err := cmd.Start(); err != nil {
@@ -158,6 +159,9 @@ func (s *Server) StopEtcd() {
 		s.etcd = nil
 	}
 }
+
+// StartEtcd starts it again.
+func (s *Server) StartEtcd() error { return s.network.in(s.startEtcd) }
 
 // Suspend lets the server answer nothing until resume is called.
 func (s *Server) Suspend() (resume func(), err error) {
