@@ -108,7 +108,7 @@ alerts-live: ## alerts of a cluster on real nodes, raised by a real Prometheus
 page: gotest ## tests of the status page, in Chromium
 	@ui/need.sh
 	$(GO) vet -tags browser ./ui ./internal/chromium
-	$(RUN) -tags browser $(NOVET) -timeout 20m -count=1 ./ui -run '^TestBrowser_' $(PAGE)
+	$(RUN) -tags browser $(NOVET) -timeout 40m -count=1 ./ui -run '^TestBrowser_' $(PAGE)
 
 # Not in `make test`: it needs Docker nodes and Chromium.
 page-live: ## the status page of a cluster on real nodes, in Chromium

@@ -56,9 +56,22 @@ type host struct {
 	runs int
 }
 
+func benches() []bench {
+	return []bench{
+		{"bootstrap", true, benchBootstrap}, {"recovery", true, benchRecovery}, {"planned changes", true, benchPlanned}, {"replacement", true, benchReplacement}, {"idle", true, benchIdle},
+		{"viewers", true, benchViewers}, {"package", true, benchPackage}, {"backup", false, benchBackup},
+		{"scale", false, benchScale}, {"page", false, benchPage}, {"metrics", false, benchMetrics}, {"inventory", false, benchInventory}, {"choose", false, benchChoose}, {"proof", false, benchProof},
+		{"backup of four times as much", false, benchBackup4}, {"backup of many events", false, benchManyDeltas},
+	}
+}
+
 func main() {
 	runs := flag.Int("runs", 30, "how many times to measure the bootstrap")
-	only := flag.String("only", "", "run only measurements whose name contains `TEXT`")
+	var names []string
+	for _, b := range benches() {
+		names = append(names, b.name)
+	}
+	only := flag.String("only", "", "run only measurements whose name contains `TEXT`: "+strings.Join(names, ", "))
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
@@ -80,11 +93,7 @@ func measure(ctx context.Context, runs int, only string) error {
 			fmt.Fprintln(os.Stderr, "remove the lab:", err)
 		}
 	}()
-	for _, b := range []bench{
-		{"bootstrap", true, benchBootstrap}, {"recovery", true, benchRecovery}, {"planned changes", true, benchPlanned}, {"replacement", true, benchReplacement}, {"idle", true, benchIdle}, {"backup", false, benchBackup},
-		{"scale", false, benchScale}, {"page", false, benchPage}, {"inventory", false, benchInventory}, {"choose", false, benchChoose}, {"proof", false, benchProof},
-		{"backup of four times as much", false, benchBackup4}, {"backup of many events", false, benchManyDeltas},
-	} {
+	for _, b := range benches() {
 		if !strings.Contains(b.name, only) {
 			continue
 		}

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"cke"
-	"cke/op"
 	"cke/server"
 	"cke/server/strategy"
 	"cke/sim"
@@ -19,10 +18,11 @@ import (
 // fleetNodes is how many nodes, and members, each simulated cluster has.
 const fleetNodes = 3
 
-// fleet is many simulated clusters, each led by a loop of its own as in a daemon.
+// fleet is many simulated clusters that one daemon leads.
 type fleet struct {
 	clusters []fleetCluster
-	loops    sync.WaitGroup
+	cancel   context.CancelFunc
+	daemon   sync.WaitGroup
 }
 
 type fleetCluster struct {
@@ -31,8 +31,8 @@ type fleetCluster struct {
 	daemon *sim.Daemon
 }
 
-// newFleet founds n clusters and waits until all are READY.
-func newFleet(ctx context.Context, n int) (*fleet, error) {
+// newFleet founds n clusters and waits until all are READY. The daemon counts in metrics, which may be nil.
+func newFleet(ctx context.Context, n int, metrics *server.Metrics) (*fleet, error) {
 	f := &fleet{}
 	for i := range n {
 		c := fleetCluster{name: fmt.Sprintf("c%d", i)}
@@ -45,8 +45,11 @@ func newFleet(ctx context.Context, n int) (*fleet, error) {
 		c.world.Store().SetSpec(spec)
 		c.daemon = c.world.NewDaemon()
 		f.clusters = append(f.clusters, c)
-		f.lead(c)
 	}
+	d := server.Daemon{Store: f, Probe: 5 * time.Second, Now: time.Now, Log: slog.New(slog.DiscardHandler), Metrics: metrics}
+	led, cancel := context.WithCancel(ctx)
+	f.cancel = cancel
+	f.daemon.Go(func() { _ = d.Run(led) })
 	for _, c := range f.clusters {
 		for c.world.Store().Status().Health != cke.HealthReady {
 			if err := pause(ctx, 20*time.Millisecond); err != nil {
@@ -57,22 +60,52 @@ func newFleet(ctx context.Context, n int) (*fleet, error) {
 	return f, nil
 }
 
-func (f *fleet) lead(c fleetCluster) {
-	quiet := slog.New(slog.DiscardHandler)
-	l := &server.Loop{
-		Term: c.daemon.Term(), Observer: c.daemon.Observer(), Probe: 5 * time.Second, Now: time.Now, Log: quiet,
-		Env: op.Env{Cluster: c.name, Machines: c.daemon.Machines(), Etcd: c.daemon.Etcd(), Authority: c.daemon.Authority(), Ledger: c.daemon.Term(),
-			Now: time.Now, Pause: pause, Log: quiet},
+// of returns the cluster of a name, or none.
+func (f *fleet) of(name string) fleetCluster {
+	for _, c := range f.clusters {
+		if c.name == name {
+			return c
+		}
 	}
-	f.loops.Go(func() { _ = l.Run(c.daemon.Context()) })
+	return fleetCluster{}
 }
 
-// stop ends the loops; the clusters stay.
+// WatchClusters implements server.Store.
+func (f *fleet) WatchClusters(ctx context.Context) <-chan []string {
+	watched := make(chan []string, 1)
+	var names []string
+	for _, c := range f.clusters {
+		names = append(names, c.name)
+	}
+	watched <- names
+	context.AfterFunc(ctx, func() { close(watched) })
+	return watched
+}
+
+// Campaign implements server.Store.
+func (f *fleet) Campaign(_ context.Context, name string) (server.Seat, error) {
+	d := f.of(name).daemon
+	return server.Seat{Term: d.Term(), Connect: func() (server.Nodes, cke.Authority, error) {
+		return simulated{d.Machines(), d.Etcd(), d.Observer()}, d.Authority(), nil
+	}}, nil
+}
+
+// simulated is access to the nodes of a simulated cluster.
+type simulated struct {
+	cke.Machines
+	cke.Etcd
+	server.Observer
+}
+
+func (simulated) Close() {}
+
+// stop ends the daemon; the clusters stay.
 func (f *fleet) stop() {
+	f.cancel()
 	for _, c := range f.clusters {
 		c.daemon.Kill()
 	}
-	f.loops.Wait()
+	f.daemon.Wait()
 }
 
 // round observes every cluster once and decides, on all cores. It returns how long that took.
@@ -130,7 +163,7 @@ type scale struct {
 // measureScale founds a fleet and measures it.
 func measureScale(ctx context.Context, n int) (s scale, err error) {
 	before := memory()
-	f, err := newFleet(ctx, n)
+	f, err := newFleet(ctx, n, nil)
 	defer f.stop()
 	if err != nil {
 		return s, err

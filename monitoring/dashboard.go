@@ -92,6 +92,7 @@ func rows() []struct {
 			{"Health", "short", `max by (cluster, health) (cke_health` + selected + `) == 1`, "{{cluster}} {{health}}"},
 			{"Tolerance", "short", `max by (cluster) (cke_tolerance` + selected + `)`, "{{cluster}}"},
 			{"Members that do not serve", "short", `max by (cluster) (cke_members_declared` + selected + ` - cke_members_ready` + selected + `)`, "{{cluster}}"},
+			{"Zones that can be lost", "short", `max by (cluster) (cke_zones_losable` + selected + `)`, "{{cluster}}"},
 			{"Problems", "short", `max by (cluster, code) (cke_problems` + selected + `)`, "{{cluster}} {{code}}"},
 			{"Conditions that are not true", "short", `max by (cluster, condition) (cke_condition` + selected + `) < 1`, "{{cluster}} {{condition}}"},
 			{"Revisions of the file that are not reached", "short", `max by (cluster) (cke_file_revision_declared` + selected + ` - cke_file_revision_reached` + selected + `)`, "{{cluster}}"},

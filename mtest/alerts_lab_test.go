@@ -119,6 +119,9 @@ func TestLabAlerts_FireInARealPrometheusAndResolve(t *testing.T) {
 func (a *alerted) file(n int) cke.Cluster {
 	c := a.spec()
 	c.Nodes = c.Nodes[:n]
+	for i := range c.Nodes {
+		c.Nodes[i].Zone = fmt.Sprint("rack", i)
+	}
 	c.Options.Etcd.ExtraArgs = []string{fmt.Sprint("--quota-backend-bytes=", alertsQuota)}
 	c.Backup.Verify.Schedule = "* * * * *"
 	return c

@@ -10,7 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
 
 	"cke"
 	"cke/server"
@@ -212,20 +213,20 @@ func TestDaemon_BackupsEndWithTheTermAndHoldItUpForABoundedTime(t *testing.T) {
 
 func TestMetrics_OfBackupsAreThereWhileThereIsATarget(t *testing.T) {
 	b := &stageBackups{}
-	var registry *prometheus.Registry
+	var metrics *server.Metrics
 	governWith(t, b, func(c *country) {
-		registry = c.registry
+		metrics = c.metrics
 		c.stage("one").pass(time.Second)
 		for name, want := range map[string]float64{
 			"cke_backup_full_timestamp_seconds": float64(noon.Add(-time.Hour).Unix()), "cke_backup_revision": 120, "cke_backup_ready": 0,
 			"cke_backup_verified_timestamp_seconds": 0, "cke_backup_lag_seconds": 0, "cke_backup_lag_revisions": 0, "cke_backup_buffered_bytes": 0,
 		} {
-			if got := gathered(t, registry, name); len(got) != 1 || got[0] != want {
+			if got := gathered(t, metrics, name); len(got) != 1 || got[0] != want {
 				t.Errorf("%s is %v, want %v", name, got, want)
 			}
 		}
 	}, "one")
-	if got := gathered(t, registry, "cke_backup_revision"); len(got) != 0 {
+	if got := gathered(t, metrics, "cke_backup_revision"); len(got) != 0 {
 		t.Errorf("after the term: %v", got)
 	}
 }
@@ -258,10 +259,10 @@ func TestMetrics_OfATargetThatFailsHaveBoundedLabels(t *testing.T) {
 			one.change(func() { led.requests.Tasks = []cke.Task{task} })
 			led.wake()
 			one.pass(time.Minute)
-			if got := gathered(t, c.registry, "cke_backup_ready"); len(got) != 1 || got[0] != 0 {
+			if got := gathered(t, c.metrics, "cke_backup_ready"); len(got) != 1 || got[0] != 0 {
 				t.Errorf("%q: ready is %v", text, got)
 			}
-			series := boundedLabels(t, c.registry)
+			series := boundedLabels(t, c.metrics)
 			if i > 0 && series != count {
 				t.Errorf("%q: %d series after %d", text, series, count)
 			}
@@ -273,19 +274,20 @@ func TestMetrics_OfATargetThatFailsHaveBoundedLabels(t *testing.T) {
 	}
 }
 
-// boundedLabels counts the series of a registry, and sees that their labels have only values of which there are few.
-func boundedLabels(t *testing.T, r *prometheus.Registry) (series int) {
+// boundedLabels counts the series of a scrape, and sees that their labels have only values of which there are few.
+func boundedLabels(t *testing.T, m *server.Metrics) (series int) {
 	t.Helper()
-	families, err := r.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
 	allowed := map[string]*regexp.Regexp{
 		"cluster": regexp.MustCompile("^one$"), "operation": regexp.MustCompile("^[a-z-]+$"),
 		"state": regexp.MustCompile("^(" + strings.Join(cke.Outcomes(), "|") + "|queued|leased|rebooting|returning|skipped)$"), "cause": regexp.MustCompile("^[a-z]+$"), "condition": regexp.MustCompile("^[A-Za-z]+$"),
 		"health": regexp.MustCompile("^[A-Z]+$"), "code": regexp.MustCompile(`^CKE\d+$`), "work": regexp.MustCompile("^(take|list|older|beside|compact|prune|verify)$"),
 		"node": regexp.MustCompile(`^n\d$`), "member": regexp.MustCompile(`^n\d$`), "role": regexp.MustCompile("^(leader|follower|learner|-)$"),
 		"zone": regexp.MustCompile(`^rack\d$`), "result": regexp.MustCompile("^(connected|failed|done|canceled|undeclared)$"), "version": regexp.MustCompile(`^1\.2\.3$`), "goversion": regexp.MustCompile("^go"),
+	}
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	families, err := parser.TextToMetricFamilies(strings.NewReader(scrape(t, m)))
+	if err != nil {
+		t.Fatal(err)
 	}
 	for _, f := range families {
 		for _, m := range f.GetMetric() {
@@ -301,19 +303,16 @@ func boundedLabels(t *testing.T, r *prometheus.Registry) (series int) {
 }
 
 // gathered are the values of a figure.
-func gathered(t *testing.T, r *prometheus.Registry, name string) []float64 {
+func gathered(t *testing.T, m *server.Metrics, name string) []float64 {
 	t.Helper()
-	families, err := r.Gather()
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	families, err := parser.TextToMetricFamilies(strings.NewReader(scrape(t, m)))
 	if err != nil {
 		t.Fatal(err)
 	}
 	var values []float64
-	for _, f := range families {
-		if f.GetName() == name {
-			for _, m := range f.GetMetric() {
-				values = append(values, m.GetGauge().GetValue())
-			}
-		}
+	for _, m := range families[name].GetMetric() {
+		values = append(values, m.GetGauge().GetValue())
 	}
 	return values
 }

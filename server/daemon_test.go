@@ -12,8 +12,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"cke"
 	"cke/server"
 )
@@ -33,7 +31,6 @@ type country struct {
 	inventory server.Inventory
 	log       strings.Builder
 
-	registry *prometheus.Registry
 	metrics  *server.Metrics
 	progress server.Progress
 	leads    []string // as progress reported
@@ -57,13 +54,13 @@ func governWith(t *testing.T, backups server.Backups, f func(c *country), cluste
 func governAll(t *testing.T, backups server.Backups, inventory server.Inventory, f func(c *country), clusters ...string) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		c := &country{t: t, backups: backups, inventory: inventory, names: make(chan []string), stages: map[string]*stage{}, registry: prometheus.NewRegistry(), ended: make(chan struct{})}
+		c := &country{t: t, backups: backups, inventory: inventory, names: make(chan []string), stages: map[string]*stage{}, ended: make(chan struct{})}
 		for _, name := range clusters {
 			c.add(name)
 		}
 		ctx, cancel := context.WithCancel(context.Background())
 		c.stop = cancel
-		c.metrics = server.NewMetrics(c.registry, "1.2.3")
+		c.metrics = server.NewMetrics("1.2.3")
 		c.progress.Leading = func(clusters []string) {
 			c.mu.Lock()
 			defer c.mu.Unlock()

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"strings"
 	"time"
 
 	"cke"
@@ -346,12 +345,4 @@ func unix(t time.Time) float64 {
 		return 0
 	}
 	return float64(t.Unix())
-}
-
-// clean makes a text fit for a label.
-func clean(labels []string) []string {
-	for i := range labels {
-		labels[i] = strings.ToValidUTF8(labels[i], "�")
-	}
-	return labels
 }

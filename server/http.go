@@ -6,9 +6,6 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
-
 	"cke"
 )
 
@@ -23,7 +20,8 @@ type Health struct {
 // API serves /health, /version, /metrics and /status, and the status page everywhere else.
 type API struct {
 	Version string
-	Metrics prometheus.Gatherer
+	// Metrics answers scrapes; nil: with nothing.
+	Metrics *Metrics
 	// Health returns the health of the daemon and of the store that it needs.
 	Health func(ctx context.Context) Health
 	// Statuses returns the stored status of every cluster, whichever daemon leads it.
@@ -61,7 +59,7 @@ func (a API) Handler() http.Handler {
 		}
 		writeJSON(w, http.StatusOK, map[string]any{"clusters": all})
 	})
-	mux.Handle("GET /metrics", promhttp.HandlerFor(a.Metrics, promhttp.HandlerOpts{}))
+	mux.Handle("GET /metrics", a.Metrics)
 	if a.Page != nil {
 		mux.Handle("GET /", a.Page)
 	}

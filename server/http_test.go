@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/prometheus/client_golang/prometheus"
 
 	"cke"
 	"cke/server"
@@ -26,11 +25,9 @@ func ask(a server.API, method, path string) (int, string) {
 }
 
 func TestAPI_AnswersWhatIsAskedAndNothingElse(t *testing.T) {
-	registry := prometheus.NewRegistry()
-	server.NewMetrics(registry, "1.2.3")
 	told := []cke.Status{strategy.Report(formed(3).Input, strategy.Decide(formed(3).Input), cke.Status{})}
 	a := server.API{
-		Version: "1.2.3", Metrics: registry,
+		Version: "1.2.3", Metrics: server.NewMetrics("1.2.3"),
 		Health:   func(context.Context) server.Health { return server.Health{Status: "ok"} },
 		Statuses: func(context.Context) ([]cke.Status, error) { return told, nil },
 	}
@@ -66,7 +63,6 @@ func TestAPI_AnswersWhatIsAskedAndNothingElse(t *testing.T) {
 
 func TestAPI_SaysWhatItWaitsFor(t *testing.T) {
 	a := server.API{
-		Metrics: prometheus.NewRegistry(),
 		Health: func(context.Context) server.Health {
 			return server.Health{Status: "waiting", Waiting: "a key", Code: cke.CodeSecret}
 		},
@@ -84,7 +80,6 @@ func TestAPI_SaysWhatItWaitsFor(t *testing.T) {
 
 func TestAPI_BoundsWhatItAsksOfTheStore(t *testing.T) {
 	a := server.API{
-		Metrics: prometheus.NewRegistry(),
 		Health: func(ctx context.Context) server.Health {
 			_, bounded := ctx.Deadline()
 			return server.Health{Status: map[bool]string{true: "ok", false: "waiting"}[bounded]}

@@ -65,7 +65,7 @@ func TestDaemon_TellsOfTheInventoryBesideTheLoop(t *testing.T) {
 		if w.Spec.Cluster.Name != "one" || w.Status.Cluster != "one" || w.Identity.Incarnation == nil {
 			t.Errorf("%+v", w)
 		}
-		series := scrape(t, c.registry)
+		series := scrape(t, c.metrics)
 		for _, want := range []string{`cke_inventory_up{cluster="one"} 1`, `cke_inventory_last_success_timestamp_seconds{cluster="one"} 1.77`,
 			`cke_inventory_hosts{cluster="one",state="healthy"} 4`, `cke_inventory_hosts{cluster="one",state="unknown"} 0`, `cke_inventory_candidates{cluster="one"} 2`,
 			`cke_inventory_change_pending{cluster="one"} 1`, `cke_inventory_change_held{cluster="one"} 0`, `cke_inventory_changes_total{cause="retired",cluster="one"} 1`, `cke_inventory_changes_total{cause="more",cluster="one"} 0`} {

@@ -2,8 +2,6 @@ package server
 
 import (
 	"runtime"
-	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -19,79 +17,42 @@ const namespace = "cke"
 // Metrics holds the daemon's own metrics, which figures.go lists. Labels are bounded: names of clusters, nodes and
 // operations, and fixed words. A nil *Metrics counts nothing.
 type Metrics struct {
-	serving            prometheus.Gauge
-	leader             *prometheus.GaugeVec
-	store              *prometheus.HistogramVec
-	observation        *prometheus.HistogramVec
-	connections        *prometheus.CounterVec
-	operations, failed *prometheus.CounterVec
-	operationSeconds   *prometheus.HistogramVec
-	inventoryChanges   *prometheus.CounterVec
+	// registry has what is not of a cluster.
+	registry *prometheus.Registry
+	serving  prometheus.Gauge
+	store    *prometheus.HistogramVec
 
-	ofStatus []described
+	// rows are the metrics of clusters, by name.
+	rows     map[string]metric
 	mu       sync.Mutex
-	values   map[string][]prometheus.Metric // that follow from the status, by cluster that this daemon leads
+	clusters map[string]map[string]*series // by cluster, then by name of the metric
 }
 
-// described is a metric that follows from a status.
-type described struct {
-	metric
-	desc *prometheus.Desc
-}
+// Bounds of the buckets of histograms.
+var (
+	storeBounds       = prometheus.ExponentialBuckets(0.0005, 2, 14)
+	observationBounds = prometheus.ExponentialBuckets(0.001, 2, 12)
+	operationBounds   = prometheus.ExponentialBuckets(0.05, 2, 14)
+)
 
-// NewMetrics registers the metrics of a daemon of this version.
-func NewMetrics(r prometheus.Registerer, version string) *Metrics {
-	m := &Metrics{values: map[string][]prometheus.Metric{}}
-	rows := map[string]metric{}
+// NewMetrics makes the metrics of a daemon of this version, and of what collects metrics of the process.
+func NewMetrics(version string, process ...prometheus.Collector) *Metrics {
+	m := &Metrics{registry: prometheus.NewRegistry(), rows: map[string]metric{}, clusters: map[string]map[string]*series{}}
 	for _, s := range sections() {
 		for _, row := range s.rows {
-			rows[row.name] = row
-			if row.of != nil {
-				m.ofStatus = append(m.ofStatus, described{row, prometheus.NewDesc(prometheus.BuildFQName(namespace, "", row.name), row.help, row.labels, nil)})
-			}
+			m.rows[row.name] = row
 		}
 	}
 	newGauge := func(row metric) *prometheus.GaugeVec {
 		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: namespace, Name: row.name, Help: row.help}, row.labels)
 	}
-	newCounter := func(row metric) *prometheus.CounterVec {
-		return prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Name: row.name, Help: row.help}, row.labels)
-	}
-	newHistogram := func(row metric, shortest float64, buckets int) *prometheus.HistogramVec {
-		return prometheus.NewHistogramVec(prometheus.HistogramOpts{Namespace: namespace, Name: row.name, Help: row.help,
-			Buckets: prometheus.ExponentialBuckets(shortest, 2, buckets)}, row.labels)
-	}
-	build := newGauge(rows["build_info"])
+	build, serving, store := newGauge(m.rows["build_info"]), newGauge(m.rows["serving"]), m.rows["store_request_seconds"]
 	build.WithLabelValues(version, runtime.Version()).Set(1)
-	m.serving = newGauge(rows["serving"]).WithLabelValues()
-	m.leader = newGauge(rows["leader"])
-	m.store = newHistogram(rows["store_request_seconds"], 0.0005, 14)
-	m.observation = newHistogram(rows["observation_seconds"], 0.001, 12)
-	m.connections = newCounter(rows["node_connections_total"])
-	m.operations = newCounter(rows["operations_total"])
-	m.failed = newCounter(rows["operations_failed_total"])
-	m.operationSeconds = newHistogram(rows["operation_seconds"], 0.05, 14)
-	m.inventoryChanges = newCounter(rows["inventory_changes_total"])
-	r.MustRegister(m, build, m.serving, m.leader, m.store, m.observation, m.connections, m.operations, m.failed, m.operationSeconds, m.inventoryChanges)
+	m.serving = serving.WithLabelValues()
+	m.store = prometheus.NewHistogramVec(prometheus.HistogramOpts{Namespace: namespace, Name: store.name, Help: store.help, Buckets: storeBounds}, store.labels)
+	m.registry.MustRegister(build, serving, m.store)
+	m.registry.MustRegister(process...)
 	return m
-}
-
-// Describe implements prometheus.Collector.
-func (m *Metrics) Describe(descs chan<- *prometheus.Desc) {
-	for _, row := range m.ofStatus {
-		descs <- row.desc
-	}
-}
-
-// Collect implements prometheus.Collector.
-func (m *Metrics) Collect(values chan<- prometheus.Metric) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for _, of := range m.values {
-		for _, v := range of {
-			values <- v
-		}
-	}
 }
 
 // StoreRequest counts a request to the store, by the method of etcd's API.
@@ -109,21 +70,16 @@ const (
 
 // NodeConnection counts an attempt to connect to a node of a cluster; nil: it succeeded.
 func (m *Metrics) NodeConnection(cluster string, err error) {
-	if m == nil {
-		return
-	}
 	result := connected
 	if err != nil {
 		result = connectFailed
 	}
-	m.connections.WithLabelValues(cluster, result).Inc()
+	m.change(cluster, func(of figures) { of("node_connections_total").add(1, cluster, result) })
 }
 
 // InventoryChange counts a change of a cluster file that followed from its inventory.
 func (m *Metrics) InventoryChange(cluster string, cause cke.InventoryCause) {
-	if m != nil {
-		m.inventoryChanges.WithLabelValues(cluster, string(cause)).Inc()
-	}
+	m.change(cluster, func(of figures) { of("inventory_changes_total").add(1, cluster, string(cause)) })
 }
 
 // serves notes that the daemon campaigns for its clusters, or cannot.
@@ -134,19 +90,17 @@ func (m *Metrics) serves(is bool) {
 }
 
 func (m *Metrics) observed(cluster string, d time.Duration) {
-	if m != nil {
-		m.observation.WithLabelValues(cluster).Observe(d.Seconds())
-	}
+	m.change(cluster, func(of figures) { of("observation_seconds").observe(d.Seconds(), observationBounds, cluster) })
 }
 
 func (m *Metrics) operated(cluster string, r cke.Record) {
-	if m != nil {
-		m.operations.WithLabelValues(cluster, r.Operation, r.Outcome()).Inc()
+	m.change(cluster, func(of figures) {
+		of("operations_total").add(1, cluster, r.Operation, r.Outcome())
 		if r.Outcome() == string(cke.RecordFailed) {
-			m.failed.WithLabelValues(cluster).Inc()
+			of("operations_failed_total").add(1, cluster)
 		}
-		m.operationSeconds.WithLabelValues(cluster, r.Operation).Observe(r.EndedAt.Sub(r.StartedAt).Seconds())
-	}
+		of("operation_seconds").observe(r.EndedAt.Sub(r.StartedAt).Seconds(), operationBounds, cluster, r.Operation)
+	})
 }
 
 // status replaces the values that follow from the status of a cluster.
@@ -154,55 +108,47 @@ func (m *Metrics) status(in *strategy.Input, s cke.Status) {
 	if m == nil {
 		return
 	}
-	var all []prometheus.Metric
-	for _, row := range m.ofStatus {
-		seen := map[string]bool{} // two nodes may have one name for a time, and a series that comes twice voids the scrape
-		kind := prometheus.GaugeValue
-		if row.kind == counter {
-			kind = prometheus.CounterValue
+	var all []*series
+	for _, row := range m.rows {
+		if row.of != nil {
+			now := newSeries(row)
+			row.of(in, s, func(value float64, labels ...string) { now.first(value, append([]string{s.Cluster}, labels...)...) })
+			all = append(all, now)
 		}
-		row.of(in, s, func(value float64, labels ...string) {
-			labels = clean(slices.Concat([]string{s.Cluster}, labels))
-			if key := strings.Join(labels, "\x00"); !seen[key] {
-				seen[key] = true
-				all = append(all, prometheus.MustNewConstMetric(row.desc, kind, value, labels...))
-			}
-		})
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.values[s.Cluster] = all
+	of := m.of(s.Cluster)
+	for _, now := range all {
+		of[now.row.name] = now
+	}
 }
 
 // leads notes that this daemon leads the cluster, or no longer does; then what it knew of it goes. The figures that alarms
 // rest on exist from the beginning: one that appears with its first event, or vanishes instead of being 0, raises none.
 func (m *Metrics) leads(cluster string, is bool) {
-	if m == nil {
-		return
-	}
-	m.failed.WithLabelValues(cluster).Add(0)
-	m.leader.WithLabelValues(cluster).Set(truth(is))
-	if is {
+	m.change(cluster, func(of figures) {
+		of("operations_failed_total").add(0, cluster)
+		of("leader").set(truth(is), cluster)
+		if !is {
+			for _, s := range m.clusters[cluster] {
+				if s.row.of != nil {
+					delete(m.clusters[cluster], s.row.name)
+				}
+			}
+			return
+		}
 		for _, name := range op.Names() {
 			for _, state := range cke.Outcomes() {
-				m.operations.WithLabelValues(cluster, name, state).Add(0)
+				of("operations_total").add(0, cluster, name, state)
 			}
 		}
 		for _, cause := range cke.InventoryCauses() {
-			m.inventoryChanges.WithLabelValues(cluster, string(cause)).Add(0)
+			of("inventory_changes_total").add(0, cluster, string(cause))
 		}
-		m.connections.WithLabelValues(cluster, connected).Add(0)
-		m.connections.WithLabelValues(cluster, connectFailed).Add(0)
-		return
-	}
-	m.drop(cluster)
-}
-
-// drop removes the values that follow from the status of a cluster.
-func (m *Metrics) drop(cluster string) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	delete(m.values, cluster)
+		of("node_connections_total").add(0, cluster, connected)
+		of("node_connections_total").add(0, cluster, connectFailed)
+	})
 }
 
 // forget drops a cluster that is not declared any more.
@@ -210,13 +156,34 @@ func (m *Metrics) forget(cluster string) {
 	if m == nil {
 		return
 	}
-	m.drop(cluster)
-	of := prometheus.Labels{"cluster": cluster}
-	m.leader.DeletePartialMatch(of)
-	m.observation.DeletePartialMatch(of)
-	m.connections.DeletePartialMatch(of)
-	m.operations.DeletePartialMatch(of)
-	m.failed.DeletePartialMatch(of)
-	m.operationSeconds.DeletePartialMatch(of)
-	m.inventoryChanges.DeletePartialMatch(of)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.clusters, cluster)
+}
+
+// figures returns the series of a metric, of one cluster.
+type figures func(name string) *series
+
+// change changes series of a cluster.
+func (m *Metrics) change(cluster string, do func(figures)) {
+	if m == nil {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	of := m.of(cluster)
+	do(func(name string) *series {
+		if of[name] == nil {
+			of[name] = newSeries(m.rows[name])
+		}
+		return of[name]
+	})
+}
+
+// of returns all series of a cluster. The caller holds the lock.
+func (m *Metrics) of(cluster string) map[string]*series {
+	if m.clusters[cluster] == nil {
+		m.clusters[cluster] = map[string]*series{}
+	}
+	return m.clusters[cluster]
 }

@@ -9,17 +9,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"cke"
 	"cke/server"
 	"cke/server/strategy/scenes"
 )
 
 // scrape is what Prometheus reads.
-func scrape(t *testing.T, r *prometheus.Registry) string {
+func scrape(t *testing.T, m *server.Metrics) string {
 	t.Helper()
-	code, body := ask(server.API{Metrics: r}, "GET", "/metrics")
+	code, body := ask(server.API{Metrics: m}, "GET", "/metrics")
 	if code != 200 {
 		t.Fatalf("/metrics answers %d: %s", code, body)
 	}
@@ -67,7 +65,7 @@ func TestMetrics_ALiveScrapeHasEachOfTheTable(t *testing.T) {
 	busy(t, func(c *country, g *stage) {
 		g.change(func() { g.scene.silent(1) })
 		g.pass(probe + time.Second)
-		series := scrape(t, c.registry)
+		series := scrape(t, c.metrics)
 		for _, name := range server.MetricNames() {
 			if !regexp.MustCompile(`(?m)^` + name + `(_count)?[{ ]`).MatchString(series) {
 				t.Errorf("no series of %s", name)
@@ -103,13 +101,13 @@ func TestMetrics_FollowTheStatus(t *testing.T) {
 			`cke_store_request_seconds_count{method="Txn"} 1`,
 			`cke_node_connections_total{cluster="one",result="failed"} 1`, `cke_node_connections_total{cluster="one",result="connected"} 0`,
 		}
-		series := scrape(t, c.registry)
+		series := scrape(t, c.metrics)
 		for _, line := range lines {
 			if !strings.Contains(series, "\n"+line) {
 				t.Errorf("no line %s in\n%s", line, series)
 			}
 		}
-		observed := gathered(t, c.registry, "cke_observed_timestamp_seconds")
+		observed := gathered(t, c.metrics, "cke_observed_timestamp_seconds")
 		if age := time.Now().Unix() - int64(observed[0]); age < 0 || age > int64(probe.Seconds()) {
 			t.Errorf("observed %d s ago", age)
 		}
@@ -117,7 +115,7 @@ func TestMetrics_FollowTheStatus(t *testing.T) {
 			"cke_operation_started_timestamp_seconds": status.Operation.Time, "cke_backup_restorable_timestamp_seconds": time.Unix(int64(observed[0])-7, 0),
 			"cke_backup_next_full_timestamp_seconds": noon.Add(time.Hour), "cke_backup_next_drill_timestamp_seconds": noon.Add(2 * time.Hour),
 		} {
-			if got := gathered(t, c.registry, name); len(got) != 1 || got[0] != float64(want.Unix()) {
+			if got := gathered(t, c.metrics, name); len(got) != 1 || got[0] != float64(want.Unix()) {
 				t.Errorf("%s is %v, want %d", name, got, want.Unix())
 			}
 		}
@@ -126,14 +124,14 @@ func TestMetrics_FollowTheStatus(t *testing.T) {
 
 // An alert must not depend on clusters that a daemon without a store cannot know.
 func TestMetrics_ADaemonThatEndedDoesNotServe(t *testing.T) {
-	var registry *prometheus.Registry
+	var metrics *server.Metrics
 	govern(t, func(c *country) {
-		registry = c.registry
-		if got := gathered(t, registry, "cke_serving"); len(got) != 1 || got[0] != 1 {
+		metrics = c.metrics
+		if got := gathered(t, metrics, "cke_serving"); len(got) != 1 || got[0] != 1 {
 			t.Errorf("a daemon that leads: %v", got)
 		}
 	}, "one")
-	if got := gathered(t, registry, "cke_serving"); len(got) != 1 || got[0] != 0 {
+	if got := gathered(t, metrics, "cke_serving"); len(got) != 1 || got[0] != 0 {
 		t.Errorf("one that ended: %v", got)
 	}
 }
@@ -149,7 +147,7 @@ func TestMetrics_OfNodesAreOneForEachName(t *testing.T) {
 			led.requests.Drains = []cke.Drain{{Node: "n2", Address: "10.0.0.2", Since: time.Now(), Until: time.Now().Add(time.Hour)}}
 		})
 		g.pass(2 * probe)
-		series := scrape(t, c.registry)
+		series := scrape(t, c.metrics)
 		for _, line := range []string{
 			`cke_node_reachable{cluster="one",node="n1"} 1`, `cke_node_reachable{cluster="one",node="n2"} 0`,
 			`cke_node_drained{cluster="one",node="n1"} 0`, `cke_node_drained{cluster="one",node="n2"} 1`,

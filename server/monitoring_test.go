@@ -35,7 +35,7 @@ func TestMonitoring_RulesAndPanelsNameWhatALiveScrapeHas(t *testing.T) {
 	busy(t, func(c *country, g *stage) {
 		g.change(func() { g.scene.silent(1) })
 		g.pass(probe + time.Second)
-		lines := strings.Split(scrape(t, c.registry), "\n")
+		lines := strings.Split(scrape(t, c.metrics), "\n")
 		there := func(metric, part string) bool {
 			return slices.ContainsFunc(lines, func(l string) bool {
 				return (strings.HasPrefix(l, metric+"{") || strings.HasPrefix(l, metric+" ")) && strings.Contains(l, part)

@@ -80,6 +80,6 @@ func TestMain(m *testing.M) {
 }
 
 // tabLimit bounds a test in a tab.
-const tabLimit = 10 * time.Minute
+const tabLimit = 15 * time.Minute
 
 func newTab(t *testing.T) *chromium.Tab { return chromium.New(t, tabLimit) }

@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"cke"
+	"cke/internal/gzipped"
 )
 
 //go:embed assets templates
@@ -101,7 +102,7 @@ func newAsset(name string) asset {
 	if err != nil {
 		panic(err) // it is embedded
 	}
-	a := asset{text: text, packed: packed(text), kind: "text/css; charset=utf-8"}
+	a := asset{text: text, packed: gzipped.Bytes(text), kind: "text/css; charset=utf-8"}
 	base, ext, _ := strings.Cut(name, ".")
 	if ext == "js" {
 		a.kind = "text/javascript; charset=utf-8"
@@ -125,7 +126,7 @@ func (p *Page) Handler() http.Handler {
 	for _, a := range p.assets {
 		mux.HandleFunc("GET "+a.path, func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Cache-Control", "public, max-age=31536000, immutable")
-			send(w, r, 0, a.kind, a.text, func([]byte) []byte { return a.packed })
+			gzipped.Send(w, r, 0, a.kind, a.text, func([]byte) []byte { return a.packed })
 		})
 	}
 	mux.HandleFunc("GET /{$}", p.page(p.fleetPage))
@@ -195,7 +196,7 @@ func (p *Page) page(make func(context.Context, *http.Request) (view, error)) htt
 			http.Error(w, "the page could not be rendered", http.StatusInternalServerError)
 			return
 		}
-		send(w, r, v.status, "text/html; charset=utf-8", b.Bytes(), packed)
+		gzipped.Send(w, r, v.status, "text/html; charset=utf-8", b.Bytes(), gzipped.Bytes)
 	}
 }
 

@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/cybozu-go/well"
-	"github.com/prometheus/client_golang/prometheus"
 
 	"cke"
 	"cke/clusterfile"
@@ -26,8 +25,8 @@ import (
 const readLimit = 10 * time.Second
 
 // serveHTTP serves the API. An address that is taken, or a certificate that cannot be read, is waited for.
-func (p *process) serveHTTP(ctx context.Context, config cke.Config, g prometheus.Gatherer, page http.Handler) error {
-	api := server.API{Version: version, Metrics: g, Statuses: p.statuses, Health: p.health, Page: page}
+func (p *process) serveHTTP(ctx context.Context, config cke.Config, page http.Handler) error {
+	api := server.API{Version: version, Metrics: p.metrics, Statuses: p.statuses, Health: p.health, Page: page}
 	var listener net.Listener
 	var handler http.Handler
 	for why := ""; ; {
@@ -63,7 +62,7 @@ func (p *process) serveHealth(o options) (end func()) {
 		return func() {}
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	api := server.API{Version: version, Metrics: prometheus.NewRegistry(), Statuses: p.statuses, Health: p.health, Page: p.page(ctx)}
+	api := server.API{Version: version, Statuses: p.statuses, Health: p.health, Page: p.page(ctx)}
 	s := &http.Server{Handler: api.Handler(), ReadHeaderTimeout: readLimit}
 	done := make(chan struct{})
 	go func() {

@@ -12,7 +12,6 @@ import (
 
 	sd "github.com/coreos/go-systemd/v22/daemon"
 	"github.com/cybozu-go/well"
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"cke"
@@ -41,11 +40,9 @@ func run(o options, explicit bool, log *slog.Logger) error {
 		if ctx.Err() != nil {
 			return nil
 		}
-		registry := prometheus.NewRegistry()
-		registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-		p.metrics = server.NewMetrics(registry, version)
+		p.metrics = server.NewMetrics(version, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 		page := p.page(ctx) // not the context below: that ends when HTTP is served
-		well.Go(func(ctx context.Context) error { return p.serveHTTP(ctx, config, registry, page) })
+		well.Go(func(ctx context.Context) error { return p.serveHTTP(ctx, config, page) })
 		for ctx.Err() == nil {
 			p.until(ctx, func() error {
 				config, err := p.load() // anew: what was in the way may be what it says

@@ -133,12 +133,15 @@ func (b *Tab) Until(limit time.Duration, expression string) time.Duration {
 // Live is the expression that the status page is connected.
 const Live = `["Live", "Connected"].includes(document.querySelector("#live").textContent)`
 
+// liveLimit bounds the wait for a page that was opened. The machine may be busy with other tests.
+const liveLimit = time.Minute
+
 // Open opens a page and waits until it is live.
 func (b *Tab) Open(url string) {
 	b.t.Helper()
 	b.Run(chromedp.Navigate(url))
 	if Eval[bool](b, `!!document.body.dataset.events`) {
-		b.Until(10*time.Second, Live)
+		b.Until(liveLimit, Live)
 	}
 }
 
