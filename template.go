@@ -23,6 +23,7 @@ type Template struct {
 	Policies  Policies         `yaml:"policies,omitempty" json:"policies,omitzero"`
 	Backup    Backup           `yaml:"backup,omitempty" json:"backup,omitzero"`
 	Reboot    RebootOptions    `yaml:"reboot,omitempty" json:"reboot,omitzero"`
+	Repair    RepairOptions    `yaml:"repair,omitempty" json:"repair,omitzero"`
 	Inventory InventoryOptions `yaml:"inventory" json:"inventory"`
 }
 
@@ -128,7 +129,7 @@ func (t Template) Pattern(controlPlane bool) Node {
 
 // Cluster returns what the template declares, with these nodes.
 func (t Template) Cluster(nodes []Node) Cluster {
-	return Cluster{Name: t.Name, Nodes: nodes, Options: t.Options, Policies: t.Policies, Backup: t.Backup, Reboot: t.Reboot}
+	return Cluster{Name: t.Name, Nodes: nodes, Options: t.Options, Policies: t.Policies, Backup: t.Backup, Reboot: t.Reboot, Repair: t.Repair}
 }
 
 // ValidHostname reports whether a node may have this name, which is also its member's name in etcd.

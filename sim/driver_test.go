@@ -218,7 +218,7 @@ func (d *driver) round(ctx context.Context) (again time.Duration, err error) {
 	of := in
 	of.Identity = identity.BackedUp()
 	d.Backups().Update(cke.BackupWanted{Spec: spec, Identity: of.Identity, Idle: strategy.NoBackups(&of)})
-	in.Backup, in.Reboots = d.Backups().Status(), d.RebootsSeen()
+	in.Backup, in.UnderWay = d.Backups().Status(), d.QueuesSeen()
 	if d.stage.blind != nil {
 		d.stage.blind(&in)
 	}

@@ -122,9 +122,9 @@ var mutations = []mutation{
 		for i := range in.Seen.Etcd.Endpoints {
 			in.Seen.Etcd.Endpoints[i].RaftIndex, in.Seen.Etcd.Endpoints[i].RaftApplied = 1<<40, 1<<40
 		}
-		queued := func(r cke.Reboot) bool { return r.State == cke.RebootQueued }
-		if q := &in.Requests.Reboots; slices.ContainsFunc(q.Entries, queued) && !slices.ContainsFunc(q.Entries, func(r cke.Reboot) bool { return r.State == cke.RebootLeased }) {
-			q.Entries = slices.DeleteFunc(slices.Clone(q.Entries), func(r cke.Reboot) bool { return !queued(r) })
+		queued := func(r cke.Entry) bool { return r.State == cke.EntryQueued }
+		if q := &in.Requests.Reboots; slices.ContainsFunc(q.Entries, queued) && !slices.ContainsFunc(q.Entries, func(r cke.Entry) bool { return r.State == cke.EntryLeased }) {
+			q.Entries = slices.DeleteFunc(slices.Clone(q.Entries), func(r cke.Entry) bool { return !queued(r) })
 			in.Requests.Drains, q.History = nil, nil
 		}
 	}, wrap: func(s *stage, e op.Env) op.Env {

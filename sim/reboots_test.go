@@ -18,7 +18,7 @@ var rebooting = cke.RebootOptions{Command: sim.RebootCommand, CommandTimeout: ck
 	Retries: new(1), Interval: cke.Duration(5 * time.Second), MaxConcurrent: 2, Settle: cke.Duration(10 * time.Second)}
 
 // editReboots changes the queue as an operator does. What is refused changes nothing.
-func (s *stage) editReboots(what string, edit func(cke.Reboots) (cke.Reboots, error)) {
+func (s *stage) editReboots(what string, edit func(cke.Queue) (cke.Queue, error)) {
 	s.Store().Ask(what, func(r *cke.Requests) {
 		if q, err := edit(r.Reboots); err == nil {
 			r.Reboots = q
@@ -29,7 +29,7 @@ func (s *stage) editReboots(what string, edit func(cke.Reboots) (cke.Reboots, er
 // addReboots puts nodes of the cluster file into the queue.
 func (s *stage) addReboots(nodes ...string) {
 	declared, now := s.Store().Spec().Cluster, s.Now()
-	s.editReboots("reboot nodes", func(q cke.Reboots) (cke.Reboots, error) {
+	s.editReboots("reboot nodes", func(q cke.Queue) (cke.Queue, error) {
 		var all []cke.Node
 		for _, name := range nodes {
 			if n, there := declared.Node(name); there && q.Of(n.Address) == nil {
@@ -54,13 +54,13 @@ func (n *nemesis) judgeReboots(node *sim.Node) {
 	on, now, name := n.IntN(4) > 0, n.s.Now(), []string{node.Declared().Address}
 	switch n.IntN(4) {
 	case 0:
-		n.s.editReboots("enable or disable the reboot queue", func(q cke.Reboots) (cke.Reboots, error) { q.Disabled = !on; return q, nil })
+		n.s.editReboots("enable or disable the reboot queue", func(q cke.Queue) (cke.Queue, error) { q.Disabled = !on; return q, nil })
 	case 1:
-		n.s.editReboots("cancel a reboot", func(q cke.Reboots) (cke.Reboots, error) { return q.Cancel(name, now) })
+		n.s.editReboots("cancel a reboot", func(q cke.Queue) (cke.Queue, error) { return q.Cancel(name, now) })
 	case 2:
-		n.s.editReboots("retry a reboot", func(q cke.Reboots) (cke.Reboots, error) { return q.Retry(name, now) })
+		n.s.editReboots("retry a reboot", func(q cke.Queue) (cke.Queue, error) { return q.Retry(name, now) })
 	case 3:
-		n.s.editReboots("skip a reboot", func(q cke.Reboots) (cke.Reboots, error) { return q.Skip(name) })
+		n.s.editReboots("skip a reboot", func(q cke.Queue) (cke.Queue, error) { return q.Skip(name) })
 	}
 }
 
@@ -70,7 +70,7 @@ func (n *nemesis) endReboots() {
 		node.SetRebootMode(sim.Reboots)
 	}
 	now := n.s.Now()
-	n.s.editReboots("cancel all reboots", func(q cke.Reboots) (cke.Reboots, error) {
+	n.s.editReboots("cancel all reboots", func(q cke.Queue) (cke.Queue, error) {
 		var all []string
 		for _, r := range q.Entries {
 			all = append(all, r.Address)
@@ -88,7 +88,7 @@ func (s *stage) rebooted(limit time.Duration) (order []string) {
 		s.succeed()
 		q := s.Store().Requests().Reboots
 		for _, r := range q.Entries {
-			if r.State == cke.RebootRebooting && !seen[r.ID] {
+			if r.State == cke.EntryRebooting && !seen[r.ID] {
 				seen[r.ID] = true
 				order = append(order, r.Node)
 			}
@@ -135,7 +135,7 @@ func TestReboots_TheLeaderLast(t *testing.T) {
 			}
 		}
 		h := s.Store().Requests().Reboots.History
-		if len(h) != 4 || slices.ContainsFunc(h, func(e cke.EndedReboot) bool { return e.Result != cke.RebootDone || e.Attempts != 1 }) {
+		if len(h) != 4 || slices.ContainsFunc(h, func(e cke.EndedEntry) bool { return e.Result != cke.EntryDone || e.Attempts != 1 }) {
 			t.Errorf("%+v", h)
 		}
 		if !s.until(convergence, s.settled) || s.Violations() != nil {
@@ -159,14 +159,14 @@ func TestReboots_ANodeThatNeverReturns(t *testing.T) {
 		followers := slices.DeleteFunc([]string{"n1", "n2", "n3"}, func(n string) bool { return n == leader })
 		s.Node(followers[0]).SetRebootMode(sim.StaysOff)
 		s.addReboots(followers...)
-		state := func(node string) cke.RebootState {
+		state := func(node string) cke.EntryState {
 			r := s.Store().Requests().Reboots.Of(s.Node(node).Declared().Address)
 			if r == nil {
 				return ""
 			}
 			return r.State
 		}
-		if !s.until(time.Hour, func() bool { return state(followers[0]) == cke.RebootFailed }) {
+		if !s.until(time.Hour, func() bool { return state(followers[0]) == cke.EntryFailed }) {
 			t.Fatalf("%s is %s", followers[0], state(followers[0]))
 		}
 		if !s.hasProblem(cke.CodeReboot, followers[0]) {
@@ -180,12 +180,12 @@ func TestReboots_ANodeThatNeverReturns(t *testing.T) {
 			t.Error("nodes without members wait, too")
 		}
 		s.pass(10 * time.Minute)
-		if state(followers[1]) != cke.RebootQueued {
+		if state(followers[1]) != cke.EntryQueued {
 			t.Errorf("%s is %s", followers[1], state(followers[1]))
 		}
-		s.editReboots("skip", func(q cke.Reboots) (cke.Reboots, error) { return q.Skip(followers[:1]) })
+		s.editReboots("skip", func(q cke.Queue) (cke.Queue, error) { return q.Skip(followers[:1]) })
 		s.pass(10 * time.Minute)
-		if state(followers[1]) != cke.RebootQueued {
+		if state(followers[1]) != cke.EntryQueued {
 			t.Errorf("%s is %s although a member is away", followers[1], state(followers[1]))
 		}
 		s.Node(followers[0]).SetRebootMode(sim.Reboots)
@@ -194,7 +194,7 @@ func TestReboots_ANodeThatNeverReturns(t *testing.T) {
 			t.Errorf("%s is %s", followers[1], state(followers[1]))
 		}
 		now := s.Now()
-		s.editReboots("retry", func(q cke.Reboots) (cke.Reboots, error) { return q.Retry(followers[:1], now) })
+		s.editReboots("retry", func(q cke.Queue) (cke.Queue, error) { return q.Retry(followers[:1], now) })
 		if order := s.rebooted(time.Hour); len(order) != 1 || s.Violations() != nil {
 			t.Errorf("%v, %v", order, s.Violations())
 		}

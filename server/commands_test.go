@@ -81,12 +81,12 @@ func (r *rack) set(do func()) {
 }
 
 // rebootedCluster has two nodes, both being rebooted.
-func rebootedCluster() (cke.Cluster, cke.Reboots) {
+func rebootedCluster() (cke.Cluster, cke.Queue) {
 	c := cke.Cluster{Name: "one", Nodes: []cke.Node{{Address: "10.0.0.1", Hostname: "n1"}, {Address: "10.0.0.2", Hostname: "n2"}}, Reboot: cke.RebootOptions{Command: "power-cycle", Check: "ready"}}
 	c = c.WithDefaults()
-	var q cke.Reboots
+	var q cke.Queue
 	for _, n := range c.Nodes {
-		q.Entries = append(q.Entries, cke.Reboot{ID: "r" + n.Hostname, Node: n.Hostname, Address: n.Address, State: cke.RebootRebooting, Attempt: 1, StartedAt: time.Unix(1000, 0), Boot: cke.Boot{Kernel: "k", Init: "1"}})
+		q.Entries = append(q.Entries, cke.Entry{ID: "r" + n.Hostname, Node: n.Hostname, Address: n.Address, State: cke.EntryRebooting, Attempt: 1, StartedAt: time.Unix(1000, 0), Boot: cke.Boot{Kernel: "k", Init: "1"}})
 	}
 	return c, q
 }
@@ -200,7 +200,7 @@ func TestReboots_LooksWhichBootRuns(t *testing.T) {
 		if s := b.Seen().Of(q.Entries[0]); !s.Checked {
 			t.Errorf("%+v", s)
 		}
-		b.Update(c, cke.Identity{}, cke.Reboots{})
+		b.Update(c, cke.Identity{}, cke.Queue{})
 		if s := b.Seen(); len(s.Seen) > 0 {
 			t.Errorf("%+v", s)
 		}

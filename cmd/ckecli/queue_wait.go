@@ -30,8 +30,8 @@ var errRebooted = errors.New("nothing is waited for")
 // waitedReboots is what `reboot-queue wait` writes for programs.
 type waitedReboots struct {
 	Cluster string            `json:"cluster"`
-	Ended   []cke.EndedReboot `json:"ended"`
-	Failed  []cke.Reboot      `json:"failed"`
+	Ended   []cke.EndedEntry `json:"ended"`
+	Failed  []cke.Entry      `json:"failed"`
 }
 
 func runRebootWait(ctx context.Context, a *app, s store, names []string) error {
@@ -57,11 +57,11 @@ func runRebootWait(ctx context.Context, a *app, s store, names []string) error {
 		return err
 	}
 	w := waitedReboots{Cluster: cluster}
-	over := func(q cke.Reboots) bool {
-		w.Failed, w.Ended = []cke.Reboot{}, []cke.EndedReboot{}
+	over := func(q cke.Queue) bool {
+		w.Failed, w.Ended = []cke.Entry{}, []cke.EndedEntry{}
 		for _, r := range q.Entries {
 			if slices.Contains(ids, r.ID) {
-				if r.State != cke.RebootFailed {
+				if r.State != cke.EntryFailed {
 					return false
 				}
 				w.Failed = append(w.Failed, r)
@@ -91,7 +91,7 @@ func runRebootWait(ctx context.Context, a *app, s store, names []string) error {
 }
 
 // rebootOf is the id of the reboot of a node that is in the queue, or that left it last; empty: there is none.
-func rebootOf(q cke.Reboots, node string) (id string) {
+func rebootOf(q cke.Queue, node string) (id string) {
 	for _, e := range q.History {
 		if e.Node == node || e.Address == node {
 			id = e.ID
@@ -111,7 +111,7 @@ func (a *app) showWaited(w waitedReboots) error {
 		bad = append(bad, fmt.Sprintf("%s failed: %s", r.Node, r.Error))
 	}
 	for _, e := range w.Ended {
-		if e.Result != cke.RebootDone {
+		if e.Result != cke.EntryDone {
 			bad = append(bad, strings.TrimSuffix(fmt.Sprintf("%s: %s: %s", e.Node, e.Result, e.Error), ": "))
 		}
 	}

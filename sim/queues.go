@@ -59,7 +59,7 @@ func (n *Node) boot() cke.Boot { return cke.Boot{Kernel: n.name, Init: fmt.Sprin
 // commands are what a daemon runs beside its loop, by entry of the queue.
 type commands struct {
 	d    *Daemon
-	seen map[string]cke.RebootSeen
+	seen map[string]cke.EntrySeen
 }
 
 var _ cke.Commands = (*commands)(nil)
@@ -77,21 +77,21 @@ func (c *commands) StartCommand(ctx context.Context, run cke.CommandRun) error {
 		if run.Name != RebootCommand {
 			return fmt.Errorf("command %q: %w", run.Name, cke.ErrNotFound)
 		}
-		if s := c.seen[run.Reboot]; s.Attempt == run.Attempt && (s.Running || s.Ended != nil) {
+		if s := c.seen[run.Entry]; s.Attempt == run.Attempt && (s.Running || s.Ended != nil) {
 			return nil
 		}
 		n := w.at(run.Node.Address)
 		w.wasCommanded(c.d, actorOf(ctx), n, run)
 		if c.seen == nil {
-			c.seen = map[string]cke.RebootSeen{}
+			c.seen = map[string]cke.EntrySeen{}
 		}
-		c.seen[run.Reboot] = cke.RebootSeen{Reboot: run.Reboot, Attempt: run.Attempt, Running: true}
+		c.seen[run.Entry] = cke.EntrySeen{Entry: run.Entry, Attempt: run.Attempt, Running: true}
 		w.after(commandTakes, func() {
 			end := cke.CommandEnd{At: c.d.host()}
 			if n == nil || n.reboots == CommandFails {
 				end.Error = "exit status 1"
 			}
-			c.seen[run.Reboot] = cke.RebootSeen{Reboot: run.Reboot, Attempt: run.Attempt, Ended: &end}
+			c.seen[run.Entry] = cke.EntrySeen{Entry: run.Entry, Attempt: run.Attempt, Ended: &end}
 		})
 		if n == nil {
 			return nil
@@ -112,20 +112,20 @@ func (c *commands) StartCommand(ctx context.Context, run cke.CommandRun) error {
 	})
 }
 
-// RebootsSeen is what the daemon knows of reboots beside what is on record.
-func (d *Daemon) RebootsSeen() cke.RebootsSeen {
+// QueuesSeen is what the daemon knows of reboots beside what is on record.
+func (d *Daemon) QueuesSeen() cke.QueuesSeen {
 	w := d.world
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.tick()
-	s := cke.RebootsSeen{Commands: []string{RebootCommand}}
+	s := cke.QueuesSeen{Commands: []string{RebootCommand}}
 	for _, r := range w.store.requests.Reboots.Entries {
-		if r.State != cke.RebootRebooting {
+		if r.State != cke.EntryRebooting {
 			continue
 		}
 		seen := d.commands.seen[r.ID]
 		if seen.Attempt != r.Attempt {
-			seen = cke.RebootSeen{Reboot: r.ID, Attempt: r.Attempt}
+			seen = cke.EntrySeen{Entry: r.ID, Attempt: r.Attempt}
 		}
 		if n := w.at(r.Address); n != nil && !n.hung && n.trouble(cke.Node{}) == nil {
 			seen.Boot, seen.BootAt = n.boot(), d.host()

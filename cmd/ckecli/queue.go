@@ -17,7 +17,7 @@ import (
 
 // reboots are the nodes that users want to be rebooted.
 type reboots interface {
-	EditReboots(ctx context.Context, cluster, by string, edit func(cke.Reboots) (cke.Reboots, error)) error
+	EditQueue(ctx context.Context, cluster, by string, edit func(cke.Queue) (cke.Queue, error)) error
 }
 
 func newRebootQueueCommand(a *app) *cobra.Command {
@@ -26,14 +26,14 @@ func newRebootQueueCommand(a *app) *cobra.Command {
 		newRebootEditCommand(a, "cancel", "Take nodes out of the reboot queue",
 			`Take nodes out of the reboot queue, all or none. A node that waits, or that failed, leaves it at once. One whose reboot has
 started is watched to its end, and not rebooted again.`,
-			"canceled", func(q cke.Reboots, nodes []string) (cke.Reboots, error) { return q.Cancel(nodes, a.now()) }),
+			"canceled", func(q cke.Queue, nodes []string) (cke.Queue, error) { return q.Cancel(nodes, a.now()) }),
 		newRebootEditCommand(a, "retry", "Queue nodes again whose reboot failed",
 			"Queue nodes again whose reboot failed, all or none. They get as many attempts as at first.",
-			"queued again", func(q cke.Reboots, nodes []string) (cke.Reboots, error) { return q.Retry(nodes, a.now()) }),
+			"queued again", func(q cke.Queue, nodes []string) (cke.Queue, error) { return q.Retry(nodes, a.now()) }),
 		newRebootEditCommand(a, "skip", "Let others continue although the reboot of a node failed",
 			`Let nodes with members continue although the reboot of these nodes failed. They stay in the queue, and in the status as problems, until
 they are retried or canceled.`,
-			"no longer waited for", cke.Reboots.Skip),
+			"no longer waited for", cke.Queue.Skip),
 		newRebootSwitchCommand(a, "enable", "Let reboots be started again", false),
 		newRebootSwitchCommand(a, "disable", "Start no reboot; those under way are watched to their end", true),
 		newRebootIsEnabledCommand(a), newRebootWaitCommand(a))
@@ -91,7 +91,7 @@ func runRebootAdd(ctx context.Context, a *app, s store, names []string, reason s
 		}
 		nodes = append(nodes, n)
 	}
-	q, err := a.editReboots(ctx, s, cluster, func(q cke.Reboots) (cke.Reboots, error) { return q.Add(nodes, reason, a.whoami(), a.now()) })
+	q, err := a.editReboots(ctx, s, cluster, func(q cke.Queue) (cke.Queue, error) { return q.Add(nodes, reason, a.whoami(), a.now()) })
 	if err != nil {
 		return err
 	}
@@ -102,8 +102,8 @@ func runRebootAdd(ctx context.Context, a *app, s store, names []string, reason s
 }
 
 // editReboots changes the queue of a cluster, and returns it as it is then.
-func (a *app) editReboots(ctx context.Context, s store, cluster string, edit func(cke.Reboots) (cke.Reboots, error)) (q cke.Reboots, err error) {
-	err = s.EditReboots(ctx, cluster, a.whoami(), func(now cke.Reboots) (cke.Reboots, error) {
+func (a *app) editReboots(ctx context.Context, s store, cluster string, edit func(cke.Queue) (cke.Queue, error)) (q cke.Queue, err error) {
+	err = s.EditQueue(ctx, cluster, a.whoami(), func(now cke.Queue) (cke.Queue, error) {
 		q, err = edit(now)
 		return q, err
 	})
@@ -113,11 +113,11 @@ func (a *app) editReboots(ctx context.Context, s store, cluster string, edit fun
 // rebootQueue is what commands of the queue write for programs.
 type rebootQueue struct {
 	Cluster string `json:"cluster"`
-	cke.Reboots
+	cke.Queue
 }
 
 // newRebootEditCommand is a command that changes entries of the queue.
-func newRebootEditCommand(a *app, use, short, long, done string, edit func(q cke.Reboots, nodes []string) (cke.Reboots, error)) *cobra.Command {
+func newRebootEditCommand(a *app, use, short, long, done string, edit func(q cke.Queue, nodes []string) (cke.Queue, error)) *cobra.Command {
 	var all bool
 	cmd := &cobra.Command{
 		Use: use + " NODE…", Args: cobra.ArbitraryArgs, ValidArgsFunction: a.completeReboots(), Short: short, Long: long,
@@ -132,11 +132,11 @@ func newRebootEditCommand(a *app, use, short, long, done string, edit func(q cke
 			if err != nil {
 				return err
 			}
-			q, err := a.editReboots(ctx, s, cluster, func(q cke.Reboots) (cke.Reboots, error) {
+			q, err := a.editReboots(ctx, s, cluster, func(q cke.Queue) (cke.Queue, error) {
 				if all {
 					nodes = nil
 					for _, r := range q.Entries {
-						if use == "cancel" || r.State == cke.RebootFailed {
+						if use == "cancel" || r.State == cke.EntryFailed {
 							nodes = append(nodes, r.Node)
 						}
 					}
@@ -176,7 +176,7 @@ func newRebootSwitchCommand(a *app, use, short string, disabled bool) *cobra.Com
 			if err != nil {
 				return err
 			}
-			q, err := a.editReboots(ctx, s, cluster, func(q cke.Reboots) (cke.Reboots, error) { q.Disabled = disabled; return q, nil })
+			q, err := a.editReboots(ctx, s, cluster, func(q cke.Queue) (cke.Queue, error) { q.Disabled = disabled; return q, nil })
 			if err != nil {
 				return err
 			}
@@ -201,10 +201,10 @@ func newRebootIsEnabledCommand(a *app) *cobra.Command {
 	}
 }
 
-func (a *app) rebootsOf(ctx context.Context, s store) (string, cke.Reboots, error) {
+func (a *app) rebootsOf(ctx context.Context, s store) (string, cke.Queue, error) {
 	cluster, err := a.theCluster(ctx, s)
 	if err != nil {
-		return "", cke.Reboots{}, err
+		return "", cke.Queue{}, err
 	}
 	asked, err := s.RequestsOf(ctx, cluster)
 	return cluster, asked.Reboots, err
@@ -225,8 +225,8 @@ func newRebootListCommand(a *app) *cobra.Command {
 type listedReboots struct {
 	Cluster  string             `json:"cluster"`
 	Disabled bool               `json:"disabled"`
-	Entries  []cke.RebootStatus `json:"entries"`
-	History  []cke.EndedReboot  `json:"history"`
+	Entries  []cke.EntryStatus `json:"entries"`
+	History  []cke.EndedEntry  `json:"history"`
 }
 
 func runRebootList(ctx context.Context, a *app, s store, history bool) error {
@@ -242,11 +242,11 @@ func runRebootList(ctx context.Context, a *app, s store, history bool) error {
 	if err != nil {
 		return err
 	}
-	l := listedReboots{Cluster: cluster, Disabled: q.Disabled, Entries: []cke.RebootStatus{}, History: append([]cke.EndedReboot{}, q.History...)}
+	l := listedReboots{Cluster: cluster, Disabled: q.Disabled, Entries: []cke.EntryStatus{}, History: append([]cke.EndedEntry{}, q.History...)}
 	names := []string{}
 	for _, r := range q.Entries {
 		names = append(names, r.Node)
-		l.Entries = append(l.Entries, cke.RebootStatus{Reboot: r, Waits: a.rebootWaits(st, led, r)})
+		l.Entries = append(l.Entries, cke.EntryStatus{Reboot: r, Waits: a.rebootWaits(st, led, r)})
 	}
 	return a.show(view{data: l, names: names, table: func(w io.Writer, colour, wide bool) error {
 		if q.Disabled {
@@ -266,7 +266,7 @@ func runRebootList(ctx context.Context, a *app, s store, history bool) error {
 		t := term.NewTable(header...)
 		for _, e := range l.Entries {
 			state := term.Text(rebootState(e.Reboot))
-			if e.State == cke.RebootFailed {
+			if e.State == cke.EntryFailed {
 				state.Style = term.Red
 			}
 			t.Add(term.Text(e.Node), state, term.Text(a.ago(e.Since)+" ago"), term.Text(fmt.Sprint(e.Attempt)), term.Text(orDash(e.Waits)),
@@ -277,7 +277,7 @@ func runRebootList(ctx context.Context, a *app, s store, history bool) error {
 }
 
 // rebootState is the state of an entry in a word or two.
-func rebootState(r cke.Reboot) string {
+func rebootState(r cke.Entry) string {
 	switch {
 	case r.Canceled:
 		return string(r.State) + ", canceled"
@@ -287,7 +287,7 @@ func rebootState(r cke.Reboot) string {
 	return string(r.State)
 }
 
-func rebootHistory(a *app, all []cke.EndedReboot) *term.Table {
+func rebootHistory(a *app, all []cke.EndedEntry) *term.Table {
 	t := term.NewTable("NODE", "RESULT", "ENDED", "TOOK", "ATTEMPTS", "BY", "WHY")
 	for i := len(all) - 1; i >= 0; i-- {
 		e := all[i]
@@ -301,8 +301,8 @@ func rebootHistory(a *app, all []cke.EndedReboot) *term.Table {
 }
 
 // rebootWaits is what an entry waits for, as far as the leader has reported.
-func (a *app) rebootWaits(st cke.Status, led bool, r cke.Reboot) string {
-	if r.State == cke.RebootFailed {
+func (a *app) rebootWaits(st cke.Status, led bool, r cke.Entry) string {
+	if r.State == cke.EntryFailed {
 		return r.Error
 	}
 	if !led {

@@ -11,10 +11,10 @@ import (
 )
 
 // queued puts a node into the queue and returns its entry.
-func (w *world) queuedReboot(node string) cke.Reboot {
+func (w *world) queuedReboot(node string) cke.Entry {
 	w.t.Helper()
 	n := w.Node(node).Declared()
-	err := w.daemon.Term().EditReboots(w.daemon.Context(), func(q cke.Reboots) (cke.Reboots, error) {
+	err := w.daemon.Term().EditQueue(w.daemon.Context(), func(q cke.Queue) (cke.Queue, error) {
 		return q.Add([]cke.Node{n}, "", "eve@host", time.Now())
 	})
 	if err != nil {
@@ -24,7 +24,7 @@ func (w *world) queuedReboot(node string) cke.Reboot {
 }
 
 // reboot is the entry of a node as it is now.
-func (w *world) reboot(node string) cke.Reboot {
+func (w *world) reboot(node string) cke.Entry {
 	w.t.Helper()
 	r := w.daemon.Term().Requests().Reboots.Of(w.Node(node).Declared().Address)
 	if r == nil {
@@ -34,32 +34,32 @@ func (w *world) reboot(node string) cke.Reboot {
 }
 
 // drainReboot drains a node for its reboot.
-func (w *world) drainReboot(node string) op.DrainForReboot {
+func (w *world) drainReboot(node string) op.LeaseEntry {
 	d := w.drain(node, false)
 	r := w.queuedReboot(node)
 	d.Reboot = r.ID
-	return op.DrainForReboot{Reboot: r, Drain: &d}
+	return op.LeaseEntry{Entry: r, Drain: &d}
 }
 
-func (w *world) runReboot(node string) op.RunReboot {
+func (w *world) runReboot(node string) op.RunEntry {
 	j := w.drain(node, false).Join
-	return op.RunReboot{Reboot: w.reboot(node), Node: j.Node, Join: j, Command: sim.RebootCommand, Image: j.Etcd.Image, Limit: time.Minute}
+	return op.RunEntry{Entry: w.reboot(node), Node: j.Node, Join: j, Command: sim.RebootCommand, Image: j.Etcd.Image, Limit: time.Minute}
 }
 
 func TestReboot_StopsTheMemberAndRecordsTheAttemptBeforeTheCommand(t *testing.T) {
 	inWorld(t, 3, func(w *world) {
 		w.mustRun(w.bootstrap(false))
 		w.mustRun(w.drainReboot("n2"))
-		if r := w.reboot("n2"); r.State != cke.RebootLeased || len(w.leases()) != 1 || w.leases()[0].Reboot != r.ID || !strings.Contains(w.states(), "n2 exited") {
+		if r := w.reboot("n2"); r.State != cke.EntryLeased || len(w.leases()) != 1 || w.leases()[0].Reboot != r.ID || !strings.Contains(w.states(), "n2 exited") {
 			t.Errorf("%+v %+v %s", r, w.leases(), w.states())
 		}
 		o := w.runReboot("n2")
 		w.mustRun(o)
 		r := w.reboot("n2")
-		if r.State != cke.RebootRebooting || r.Attempt != 1 || !r.Boot.Known() || r.StartedAt.IsZero() {
+		if r.State != cke.EntryRebooting || r.Attempt != 1 || !r.Boot.Known() || r.StartedAt.IsZero() {
 			t.Errorf("%+v", r)
 		}
-		if s := w.daemon.RebootsSeen().Of(r); !s.Running {
+		if s := w.daemon.QueuesSeen().Of(r); !s.Running {
 			t.Errorf("%+v", s)
 		}
 		if _, err := w.run(o); err == nil || w.reboot("n2").Attempt != 1 { // what was decided before is not done twice
@@ -82,7 +82,7 @@ func TestReboot_AsksOnceMoreBeforeTheCommand(t *testing.T) {
 				w.mustRun(w.drainReboot("n2"))
 				change(w)
 				_, err := w.run(w.runReboot("n2"))
-				if r := w.reboot("n2"); err == nil || r.State != cke.RebootLeased || r.Attempt != 0 {
+				if r := w.reboot("n2"); err == nil || r.State != cke.EntryLeased || r.Attempt != 0 {
 					t.Errorf("%v %+v", err, r)
 				}
 			})
@@ -100,12 +100,12 @@ func TestReboot_GivesBackItsOwnLease(t *testing.T) {
 				if foreign {
 					w.Store().Ask("drain", func(r *cke.Requests) { r.Drains[0].Reboot = "" })
 				}
-				w.mustRun(op.NoteReboot{Reboot: w.reboot("n2"), Result: cke.RebootCanceled, Release: true})
+				w.mustRun(op.NoteEntry{Entry: w.reboot("n2"), Result: cke.EntryCanceled, Release: true})
 				if left := len(w.leases()) == 1; left != foreign {
 					t.Errorf("%+v", w.leases())
 				}
 				h := w.daemon.Term().Requests().Reboots.History
-				if len(h) != 1 || h[0].Result != cke.RebootCanceled {
+				if len(h) != 1 || h[0].Result != cke.EntryCanceled {
 					t.Errorf("%+v", h)
 				}
 			})
@@ -127,7 +127,7 @@ func TestReboot_OfASilentNode(t *testing.T) {
 		}
 		o.Silent = true
 		w.mustRun(o)
-		if r := w.reboot("n2"); r.State != cke.RebootRebooting || r.Boot.Known() {
+		if r := w.reboot("n2"); r.State != cke.EntryRebooting || r.Boot.Known() {
 			t.Errorf("%+v", r)
 		}
 	})
