@@ -10,6 +10,12 @@ import (
 // AnnotationSerial is the annotation of a node with the serial of its machine, as the inventory has it.
 const AnnotationSerial = "cke/serial"
 
+// AnnotationAgent is the annotation of a node with the id that its agent gives when it asks for a reboot; default: the node's name.
+const AnnotationAgent = "cke/fleet-lock-id"
+
+// AgentID is the id with which the agent of the node asks for reboots.
+func (n Node) AgentID() string { return cmp.Or(n.Annotations[AnnotationAgent], n.Name()) }
+
 // LabelRole is CKE's label of a node with the role that its machine has in the inventory.
 const LabelRole = "cke.cybozu.com/role"
 

@@ -258,9 +258,11 @@ func rebootsAsTheyAre(t *testing.T, s Store) {
 		must(t, "Asked", err)
 		return asked.Reboots
 	}
-	add := func(q cke.Queue) (cke.Queue, error) { return q.Add(s.Cluster.Nodes[:1], "why", "me", time.Now()) }
-	is(t, "EditQueue", s.EditQueue(ctx, add), nil)
-	is(t, "EditQueue that is refused", s.EditQueue(ctx, add), cke.ErrConflict)
+	add := func(q cke.Queue) (cke.Queue, error) {
+		return q.Add(s.Cluster.Nodes[:1], cke.Entry{Reason: "why", By: "me"}, time.Now())
+	}
+	is(t, "EditQueue", s.EditQueue(ctx, cke.RebootQueue, add), nil)
+	is(t, "EditQueue that is refused", s.EditQueue(ctx, cke.RebootQueue, add), cke.ErrConflict)
 	q := queue()
 	if len(q.Entries) != 1 || q.Entries[0].Address != s.Cluster.Nodes[0].Address || q.Entries[0].State != cke.EntryQueued {
 		t.Fatalf("the queue is %+v", q)
@@ -269,8 +271,8 @@ func rebootsAsTheyAre(t *testing.T, s Store) {
 	move := func(q cke.Queue) (cke.Queue, error) {
 		return q.Moved(seen, func(r *cke.Entry) { r.To(cke.EntryLeased, time.Now()) })
 	}
-	is(t, "EditQueue of an entry", s.EditQueue(ctx, move), nil)
-	is(t, "EditQueue of an entry as it was seen before", s.EditQueue(ctx, move), cke.ErrConflict)
+	is(t, "EditQueue of an entry", s.EditQueue(ctx, cke.RebootQueue, move), nil)
+	is(t, "EditQueue of an entry as it was seen before", s.EditQueue(ctx, cke.RebootQueue, move), cke.ErrConflict)
 	if q := queue(); q.Entries[0].State != cke.EntryLeased {
 		t.Errorf("the queue is %+v", q)
 	}
@@ -384,7 +386,7 @@ func deposedWritesNothing(t *testing.T, s Store) {
 	for what, err := range map[string]error{
 		"CreateIncarnation": s.CreateIncarnation(ctx, inc), "UpdateIncarnation": s.UpdateIncarnation(ctx, inc), "PutJoins": s.PutJoins(ctx, read, read.Joins[0]),
 		"PutFreeze": s.PutFreeze(ctx, cke.Freeze{ID: "f"}), "PutComparison": s.PutComparison(ctx, cke.Comparison{}), "PutAuthorities": s.PutAuthorities(ctx, cke.Authorities{}, cke.Authorities{}),
-		"PutDrain": s.PutDrain(ctx, cke.Drain{Node: "n1"}), "EndDrain": s.EndDrain(ctx, "n1"), "EditQueue": s.EditQueue(ctx, func(q cke.Queue) (cke.Queue, error) { return q, nil }),
+		"PutDrain": s.PutDrain(ctx, cke.Drain{Node: "n1"}), "EndDrain": s.EndDrain(ctx, "n1"), "EditQueue": s.EditQueue(ctx, cke.RebootQueue, func(q cke.Queue) (cke.Queue, error) { return q, nil }),
 		"BeginRestore": s.BeginRestore(ctx, inc), "CancelRestore": s.CancelRestore(ctx, inc),
 		"SealDelete": s.SealDelete(ctx), "FinishDelete": s.FinishDelete(ctx),
 	} {

@@ -14,8 +14,8 @@ import (
 func (w *world) queuedReboot(node string) cke.Entry {
 	w.t.Helper()
 	n := w.Node(node).Declared()
-	err := w.daemon.Term().EditQueue(w.daemon.Context(), func(q cke.Queue) (cke.Queue, error) {
-		return q.Add([]cke.Node{n}, "", "eve@host", time.Now())
+	err := w.daemon.Term().EditQueue(w.daemon.Context(), cke.RebootQueue, func(q cke.Queue) (cke.Queue, error) {
+		return q.Add([]cke.Node{n}, cke.Entry{By: "eve@host"}, time.Now())
 	})
 	if err != nil {
 		w.t.Fatal(err)
@@ -37,7 +37,7 @@ func (w *world) reboot(node string) cke.Entry {
 func (w *world) drainReboot(node string) op.LeaseEntry {
 	d := w.drain(node, false)
 	r := w.queuedReboot(node)
-	d.Reboot = r.ID
+	d.Entry = r.ID
 	return op.LeaseEntry{Entry: r, Drain: &d}
 }
 
@@ -50,7 +50,7 @@ func TestReboot_StopsTheMemberAndRecordsTheAttemptBeforeTheCommand(t *testing.T)
 	inWorld(t, 3, func(w *world) {
 		w.mustRun(w.bootstrap(false))
 		w.mustRun(w.drainReboot("n2"))
-		if r := w.reboot("n2"); r.State != cke.EntryLeased || len(w.leases()) != 1 || w.leases()[0].Reboot != r.ID || !strings.Contains(w.states(), "n2 exited") {
+		if r := w.reboot("n2"); r.State != cke.EntryLeased || len(w.leases()) != 1 || w.leases()[0].Entry != r.ID || !strings.Contains(w.states(), "n2 exited") {
 			t.Errorf("%+v %+v %s", r, w.leases(), w.states())
 		}
 		o := w.runReboot("n2")
@@ -72,7 +72,7 @@ func TestReboot_StopsTheMemberAndRecordsTheAttemptBeforeTheCommand(t *testing.T)
 func TestReboot_AsksOnceMoreBeforeTheCommand(t *testing.T) {
 	for name, change := range map[string]func(w *world){
 		"the lease is over": func(w *world) { w.Store().Ask("undrain", func(r *cke.Requests) { r.Drains = nil }) },
-		"another lease":     func(w *world) { w.Store().Ask("drain", func(r *cke.Requests) { r.Drains[0].Reboot = "" }) },
+		"another lease":     func(w *world) { w.Store().Ask("drain", func(r *cke.Requests) { r.Drains[0].Entry = "" }) },
 		"paused":            func(w *world) { w.Store().Ask("pause", func(r *cke.Requests) { r.Hold = &cke.Hold{Reason: "x"} }) },
 		"another voter":     func(w *world) { w.Node("n3").PowerOff() },
 	} {
@@ -98,7 +98,7 @@ func TestReboot_GivesBackItsOwnLease(t *testing.T) {
 				w.mustRun(w.bootstrap(false))
 				w.mustRun(w.drainReboot("n2"))
 				if foreign {
-					w.Store().Ask("drain", func(r *cke.Requests) { r.Drains[0].Reboot = "" })
+					w.Store().Ask("drain", func(r *cke.Requests) { r.Drains[0].Entry = "" })
 				}
 				w.mustRun(op.NoteEntry{Entry: w.reboot("n2"), Result: cke.EntryCanceled, Release: true})
 				if left := len(w.leases()) == 1; left != foreign {

@@ -78,7 +78,7 @@ func newStage(t testing.TB, nodes int) *stage {
 func (s *stage) declare(nodes ...*sim.Node) { s.Store().SetSpec(s.cluster(nodes)) }
 
 func (s *stage) cluster(nodes []*sim.Node) cke.Cluster {
-	c := cke.Cluster{Name: clusterName, Backup: cke.Backup{Target: s.target}, Reboot: rebooting}
+	c := cke.Cluster{Name: clusterName, Backup: cke.Backup{Target: s.target}, Reboot: rebooting, Repair: repairing}
 	c.Policies.Replace.Mode = s.replace
 	for _, n := range nodes {
 		c.Nodes = append(c.Nodes, n.Declared())

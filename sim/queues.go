@@ -119,8 +119,8 @@ func (d *Daemon) QueuesSeen() cke.QueuesSeen {
 	defer w.mu.Unlock()
 	w.tick()
 	s := cke.QueuesSeen{Commands: []string{RebootCommand}}
-	for _, r := range w.store.requests.Reboots.Entries {
-		if r.State != cke.EntryRebooting {
+	for _, r := range w.store.requests.Queued() {
+		if !r.Acting() && (r.State != cke.EntryQueued || r.Attempt == 0) {
 			continue
 		}
 		seen := d.commands.seen[r.ID]
@@ -150,6 +150,7 @@ func (w *World) wasCommanded(d *Daemon, actor string, n *Node, run cke.CommandRu
 		}
 		return false
 	}
+	w.limitsRepairs(d, run)
 	if !votes(n) {
 		return
 	}
@@ -167,5 +168,27 @@ func (w *World) wasCommanded(d *Daemon, actor string, n *Node, run cke.CommandRu
 	}
 	if left < majority(len(before.voters)) {
 		w.violated("a command is to reboot %s, and takes the quorum away: attempt %d", n.name, run.Attempt)
+	}
+}
+
+// limitsRepairs judges that no more repairs were started in a day than the cluster file allows, by what is on record.
+func (w *World) limitsRepairs(d *Daemon, run cke.CommandRun) {
+	if run.On == "" || run.Attempt > 1 {
+		return
+	}
+	q, started := w.store.requests.Repairs, 0
+	count := func(at time.Time) {
+		if ago := d.host().Sub(at); !at.IsZero() && ago >= 0 && ago < 24*time.Hour {
+			started++
+		}
+	}
+	for _, e := range q.Entries {
+		count(e.StartedAt)
+	}
+	for _, e := range q.History {
+		count(e.StartedAt)
+	}
+	if most := w.store.spec.Cluster.Repair.WithDefaults().PerDay; started > most {
+		w.violated("%d repairs were started in a day, %d are allowed", started, most)
 	}
 }

@@ -91,7 +91,7 @@ func serve(t *testing.T, c cke.HTTPConfig) (port string) {
 	if err := clusterfile.CheckConfig(cke.Config{HTTP: c}); err != nil {
 		t.Fatalf("the configuration is not even allowed: %v", err)
 	}
-	l, h, err := listenHTTP(c, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "hello") }))
+	l, h, err := listenHTTP(c, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "hello") }), http.NotFoundHandler())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -176,7 +176,7 @@ func TestListenHTTP_AsksForNameAndPassword(t *testing.T) {
 		if err := os.WriteFile(password, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if l, _, err := listenHTTP(c, http.NotFoundHandler()); err == nil || !strings.Contains(err.Error(), says) {
+		if l, _, err := listenHTTP(c, http.NotFoundHandler(), nil); err == nil || !strings.Contains(err.Error(), says) {
 			if err == nil {
 				l.Close()
 			}
@@ -234,7 +234,7 @@ func TestListenHTTP_SaysWhichFileIsNoGood(t *testing.T) {
 		{cke.HTTPConfig{TLS: cke.HTTPTLS{CertFile: cert, KeyFile: key, ClientCAFile: none}}, "read the client CA"},
 		{cke.HTTPConfig{TLS: cke.HTTPTLS{CertFile: cert, KeyFile: key, ClientCAFile: rubbish}}, "has no certificate in it"},
 	} {
-		if _, _, err := listenHTTP(tt.config, http.NotFoundHandler()); err == nil || !strings.Contains(err.Error(), tt.says) {
+		if _, _, err := listenHTTP(tt.config, http.NotFoundHandler(), nil); err == nil || !strings.Contains(err.Error(), tt.says) {
 			t.Errorf("%v, want %q", err, tt.says)
 		}
 	}

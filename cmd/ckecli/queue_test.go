@@ -29,7 +29,7 @@ func (h *house) reboots() cke.Queue {
 // move changes the entry of a node as a leader does.
 func (l *leader) move(h *house, node string, to cke.EntryState, result cke.EntryResult) {
 	h.t.Helper()
-	err := l.term.EditQueue(h.ctx(), func(q cke.Queue) (cke.Queue, error) {
+	err := l.term.EditQueue(h.ctx(), cke.RebootQueue, func(q cke.Queue) (cke.Queue, error) {
 		for _, r := range q.Entries {
 			if r.Node == node && result != "" {
 				return q.Ended(r, result, "no power", h.now())
@@ -88,7 +88,7 @@ func TestRebootQueue_ListTellsWhatEachNodeWaitsFor(t *testing.T) {
 	s := ready(1)
 	s.Reboots = &cke.QueueStatus{}
 	for _, r := range h.reboots().Entries {
-		s.Reboots.Entries = append(s.Reboots.Entries, cke.EntryStatus{Reboot: r, Waits: "the reboot of cp2 failed"})
+		s.Reboots.Entries = append(s.Reboots.Entries, cke.EntryStatus{Entry: r, Waits: "the reboot of cp2 failed"})
 	}
 	l.status(s)
 	lines := strings.Split(must1(h.run(exitDone, "rq", "ls")), "\n")
@@ -98,7 +98,7 @@ func TestRebootQueue_ListTellsWhatEachNodeWaitsFor(t *testing.T) {
 		}
 	}
 	contains(t, must1(h.run(exitDone, "rq", "list", "--history")), "cp3", "done")
-	var listed listedReboots
+	var listed listedQueue
 	if err := json.Unmarshal([]byte(must1(h.run(exitDone, "rq", "list", "-o", "json"))), &listed); err != nil || len(listed.Entries) != 2 || listed.Entries[0].Waits == "" || len(listed.History) != 1 {
 		t.Errorf("%v %+v", err, listed)
 	}

@@ -13,29 +13,29 @@ import (
 	"cke/internal/follow"
 )
 
-func newRebootWaitCommand(a *app) *cobra.Command {
+func newQueueWaitCommand(a *app, k cke.QueueKind) *cobra.Command {
 	return &cobra.Command{
-		Use: "wait [NODE]…", Args: cobra.ArbitraryArgs, ValidArgsFunction: a.completeReboots(),
-		Short: "Wait until nodes of the reboot queue were rebooted",
-		Long: `Wait until these nodes, or all that are in the reboot queue now, were rebooted. The exit code is 1 if the reboot of one failed or was
-canceled, or its node left the cluster file; a node that failed stays in the queue. Of a node that is not in the queue, the last reboot
-counts.`,
-		RunE: a.onStore(func(ctx context.Context, s store, args []string) error { return runRebootWait(ctx, a, s, args) }),
+		Use: "wait [NODE]…", Args: cobra.ArbitraryArgs, ValidArgsFunction: a.completeQueued(k),
+		Short: fmt.Sprintf("Wait until nodes of the %[1]s queue were %[1]sed", k),
+		Long: fmt.Sprintf(`Wait until these nodes, or all that are in the %[1]s queue now, were %[1]sed. The exit code is 1 if the %[1]s of one failed or was
+canceled, or its node left the cluster file; a node that failed stays in the queue. Of a node that is not in the queue, the last %[1]s
+counts.`, k),
+		RunE: a.onStore(func(ctx context.Context, s store, args []string) error { return runQueueWait(ctx, a, s, k, args) }),
 	}
 }
 
-// errRebooted ends the following once nothing is waited for.
-var errRebooted = errors.New("nothing is waited for")
+// errQueueOver ends the following once nothing is waited for.
+var errQueueOver = errors.New("nothing is waited for")
 
-// waitedReboots is what `reboot-queue wait` writes for programs.
-type waitedReboots struct {
-	Cluster string            `json:"cluster"`
+// waitedQueue is what `reboot-queue wait` and `repair-queue wait` write for programs.
+type waitedQueue struct {
+	Cluster string           `json:"cluster"`
 	Ended   []cke.EndedEntry `json:"ended"`
 	Failed  []cke.Entry      `json:"failed"`
 }
 
-func runRebootWait(ctx context.Context, a *app, s store, names []string) error {
-	cluster, q, err := a.rebootsOf(ctx, s)
+func runQueueWait(ctx context.Context, a *app, s store, k cke.QueueKind, names []string) error {
+	cluster, q, err := a.queueOf(ctx, s, k)
 	if err != nil {
 		return err
 	}
@@ -46,9 +46,9 @@ func runRebootWait(ctx context.Context, a *app, s store, names []string) error {
 		}
 	}
 	for _, name := range names {
-		id := rebootOf(q, name)
+		id := entryOf(q, name)
 		if id == "" {
-			return &cke.Error{Code: cke.CodeCannot, What: fmt.Sprintf("%s is not in the reboot queue", name), Unchanged: true, Try: a.again(cluster, "reboot-queue list --history")}
+			return &cke.Error{Code: cke.CodeCannot, What: fmt.Sprintf("%s is not in the %s queue", name, k), Unchanged: true, Try: a.again(cluster, string(k)+"-queue list --history")}
 		}
 		ids = append(ids, id)
 	}
@@ -56,7 +56,7 @@ func runRebootWait(ctx context.Context, a *app, s store, names []string) error {
 	if err != nil {
 		return err
 	}
-	w := waitedReboots{Cluster: cluster}
+	w := waitedQueue{Cluster: cluster}
 	over := func(q cke.Queue) bool {
 		w.Failed, w.Ended = []cke.Entry{}, []cke.EndedEntry{}
 		for _, r := range q.Entries {
@@ -78,20 +78,20 @@ func runRebootWait(ctx context.Context, a *app, s store, names []string) error {
 		f := a.newFollower(s, cluster, newest)
 		f.Declared = follow.DeclaredStill(cluster)
 		f.Asked = func(r cke.Requests) error {
-			if over(r.Reboots) {
-				return errRebooted
+			if over(*r.Queue(k)) {
+				return errQueueOver
 			}
 			return nil
 		}
-		if _, err := f.Until(ctx, func(cke.Status) bool { return false }); !errors.Is(err, errRebooted) {
-			return detached(ctx, err, "the reboot queue continues", a.again(cluster, "reboot-queue wait"))
+		if _, err := f.Until(ctx, func(cke.Status) bool { return false }); !errors.Is(err, errQueueOver) {
+			return detached(ctx, err, fmt.Sprintf("the %s queue continues", k), a.again(cluster, string(k)+"-queue wait"))
 		}
 	}
-	return a.showWaited(w)
+	return a.showWaited(k, w)
 }
 
-// rebootOf is the id of the reboot of a node that is in the queue, or that left it last; empty: there is none.
-func rebootOf(q cke.Queue, node string) (id string) {
+// entryOf is the id of the entry of a node that is in the queue, or that left it last; empty: there is none.
+func entryOf(q cke.Queue, node string) (id string) {
 	for _, e := range q.History {
 		if e.Node == node || e.Address == node {
 			id = e.ID
@@ -105,7 +105,7 @@ func rebootOf(q cke.Queue, node string) (id string) {
 	return id
 }
 
-func (a *app) showWaited(w waitedReboots) error {
+func (a *app) showWaited(k cke.QueueKind, w waitedQueue) error {
 	var bad []string
 	for _, r := range w.Failed {
 		bad = append(bad, fmt.Sprintf("%s failed: %s", r.Node, r.Error))
@@ -115,7 +115,7 @@ func (a *app) showWaited(w waitedReboots) error {
 			bad = append(bad, strings.TrimSuffix(fmt.Sprintf("%s: %s: %s", e.Node, e.Result, e.Error), ": "))
 		}
 	}
-	line := fmt.Sprintf("%s: %s", w.Cluster, cke.Plural(len(w.Ended), "node was rebooted", "nodes were rebooted"))
+	line := fmt.Sprintf("%s: %s", w.Cluster, cke.Plural(len(w.Ended), "node was "+string(k)+"ed", "nodes were "+string(k)+"ed"))
 	if bad != nil {
 		line = fmt.Sprintf("%s: %s", w.Cluster, strings.Join(bad, "; "))
 	}

@@ -148,7 +148,9 @@ func (in *Input) tooManyRepairs(r cke.Entry) string {
 		}
 	}
 	for _, e := range in.Requests.Repairs.Entries {
-		count(e.StartedAt)
+		if count(e.StartedAt); e.State == cke.EntryLeased && e.StartedAt.IsZero() {
+			started++
+		}
 	}
 	if started >= o.PerDay {
 		return fmt.Sprintf("%s started in the last 24 hours (per_day)", cke.Plural(started, "repair was", "repairs were"))

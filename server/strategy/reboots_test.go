@@ -39,8 +39,14 @@ func (s *scene) queued(nodes ...int) *scene {
 	return s
 }
 
-// entry is the reboot of a node.
-func (s *scene) entry(i int) *cke.Entry { return s.Requests.Reboots.Of(s.Spec.Nodes[i-1].Address) }
+// entry is the repair or the reboot of a node.
+func (s *scene) entry(i int) *cke.Entry {
+	address := s.Spec.Nodes[i-1].Address
+	if r := s.Requests.Repairs.Of(address); r != nil {
+		return r
+	}
+	return s.Requests.Reboots.Of(address)
+}
 
 // in lets the reboot of a node be in a state since some time ago; one with a member has its lease until it returns.
 func (s *scene) in(i int, state cke.EntryState, ago time.Duration) *scene {
@@ -54,7 +60,7 @@ func (s *scene) in(i int, state cke.EntryState, ago time.Duration) *scene {
 	}
 	if _, carries := s.Identity.On(s.Spec.Nodes[i-1]); carries && (state == cke.EntryLeased || state == cke.EntryRebooting) {
 		s.drained(i)
-		s.Requests.Drains[0].Reboot, s.Requests.Drains[0].Address = r.ID, r.Address
+		s.Requests.Drains[0].Entry, s.Requests.Drains[0].Address = r.ID, r.Address
 	}
 	return s
 }
@@ -67,12 +73,12 @@ func (s *scene) showing(i int, init string) *scene {
 // knowing changes what the daemon knows of a reboot.
 func (s *scene) knowing(i int, change func(*cke.EntrySeen)) *scene {
 	r := s.entry(i)
-	at := slices.IndexFunc(s.Reboots.Seen, func(k cke.EntrySeen) bool { return k.Reboot == r.ID })
+	at := slices.IndexFunc(s.UnderWay.Seen, func(k cke.EntrySeen) bool { return k.Entry == r.ID })
 	if at < 0 {
-		s.Reboots.Seen = append(s.Reboots.Seen, cke.EntrySeen{Entry: r.ID, Attempt: r.Attempt})
-		at = len(s.Reboots.Seen) - 1
+		s.UnderWay.Seen = append(s.UnderWay.Seen, cke.EntrySeen{Entry: r.ID, Attempt: r.Attempt})
+		at = len(s.UnderWay.Seen) - 1
 	}
-	change(&s.Reboots.Seen[at])
+	change(&s.UnderWay.Seen[at])
 	return s
 }
 
@@ -94,7 +100,7 @@ func (s *scene) served(i int, d time.Duration) *scene {
 func done(d strategy.Decision) string {
 	switch o := d.Operation.(type) {
 	case op.LeaseEntry:
-		what := "drain " + o.Reboot.Node
+		what := "drain " + o.Entry.Node
 		if o.Drain != nil && o.Drain.Join == nil {
 			what += " without a stop"
 		}
@@ -104,16 +110,19 @@ func done(d strategy.Decision) string {
 		return what
 	case op.RunEntry:
 		if o.Again {
-			return "run " + o.Reboot.Node + " again"
+			return "run " + o.Entry.Node + " again"
 		}
-		return "run " + o.Reboot.Node
+		return "run " + o.Entry.Node
 	case op.NoteEntry:
-		what := fmt.Sprintf("note %s %s%s", o.Reboot.Node, o.To, o.Result)
+		what := fmt.Sprintf("note %s %s%s", o.Entry.Node, o.To, o.Result)
 		if o.To != "" && o.Result != "" {
-			what = fmt.Sprintf("note %s %s, %s", o.Reboot.Node, o.To, o.Result)
+			what = fmt.Sprintf("note %s %s, %s", o.Entry.Node, o.To, o.Result)
 		}
 		if o.Ended != nil {
 			what += "ended"
+		}
+		if o.NextStep {
+			what += ", next step"
 		}
 		if o.Release {
 			what += ", released"
@@ -215,7 +224,7 @@ func TestReboots_Order(t *testing.T) {
 	zones(s, "a", "b", "a", "b", "a")
 	order := func() string {
 		var names []string
-		for _, r := range strategy.RebootOrder(s.Input) {
+		for _, r := range strategy.QueueOrder(s.Input) {
 			names = append(names, r.Node)
 		}
 		return strings.Join(names, " ")
@@ -239,7 +248,7 @@ func TestReboots_UnderWay(t *testing.T) {
 		{"leased", rebootable(3, 3).in(2, cke.EntryLeased, time.Second), "run n2", ""},
 		{"leased, and canceled", rebootable(3, 3).in(2, cke.EntryLeased, time.Second).with(canceled(2)), "note n2 canceled, released", ""},
 		{"leased, and the lease is over", rebootable(3, 3).in(2, cke.EntryLeased, time.Second).with(gone), "note n2 queued", "its lease is over"},
-		{"leased, and an operator has the lease", rebootable(3, 3).in(2, cke.EntryLeased, time.Second).with(func(s *scene) { s.Requests.Drains[0].Reboot = "" }), "note n2 queued", ""},
+		{"leased, and an operator has the lease", rebootable(3, 3).in(2, cke.EntryLeased, time.Second).with(func(s *scene) { s.Requests.Drains[0].Entry = "" }), "note n2 queued", ""},
 		{"leased, and the quorum is lost", rebootable(3, 3).in(2, cke.EntryLeased, time.Second).silent(3).lost(), "note n2 queued, released", "may help"},
 		{"leased for long", rebootable(3, 3).in(2, cke.EntryLeased, time.Hour), "note n2 failed, failed, released", "could not be started"},
 		{"leased, without a member", rebootable(3, 4).in(4, cke.EntryLeased, time.Second), "run n4", ""},
