@@ -20,7 +20,12 @@ type LeaseEntry struct {
 var _ Operation = LeaseEntry{}
 
 // Name implements Operation.
-func (d LeaseEntry) Name() string { return "drain-for-" + string(d.Entry.Kind()) }
+func (d LeaseEntry) Name() string {
+	if d.Entry.Kind() == cke.RepairQueue {
+		return "drain-for-repair"
+	}
+	return "drain-for-reboot"
+}
 
 // Targets implements Operation.
 func (d LeaseEntry) Targets() []string { return []string{d.Entry.Node} }
@@ -66,7 +71,12 @@ type RunEntry struct {
 var _ Operation = RunEntry{}
 
 // Name implements Operation.
-func (r RunEntry) Name() string { return string(r.Entry.Kind()) + "-node" }
+func (r RunEntry) Name() string {
+	if r.Entry.Kind() == cke.RepairQueue {
+		return "repair-node"
+	}
+	return "reboot-node"
+}
 
 // Targets implements Operation.
 func (r RunEntry) Targets() []string { return []string{r.Entry.Node} }
@@ -171,7 +181,12 @@ type NoteEntry struct {
 var _ Operation = NoteEntry{}
 
 // Name implements Operation.
-func (n NoteEntry) Name() string { return "note-" + string(n.Entry.Kind()) }
+func (n NoteEntry) Name() string {
+	if n.Entry.Kind() == cke.RepairQueue {
+		return "note-repair"
+	}
+	return "note-reboot"
+}
 
 // Targets implements Operation.
 func (n NoteEntry) Targets() []string { return []string{n.Entry.Node} }

@@ -14,11 +14,14 @@ import (
 	"math/big"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/cybozu-go/well"
 
 	"cke"
 	"cke/clusterfile"
@@ -247,5 +250,85 @@ func TestProcess_IsNotHealthyBeforeTheStoreIsOpen(t *testing.T) {
 	}
 	if _, err := p.statuses(t.Context()); err == nil || !strings.Contains(err.Error(), "the store is not open: starting") {
 		t.Error(err)
+	}
+}
+
+// The password of agents opens FleetLock and nothing else, that of readers everything else; a body that does not come is given up.
+func TestListenHTTP_FleetLockHasAPasswordOfItsOwn(t *testing.T) {
+	dir := t.TempDir()
+	secret := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	c := cke.HTTPConfig{Listen: "127.0.0.1:0", BasicAuth: cke.BasicAuth{Username: "ops", PasswordFile: secret("ops", "one")},
+		FleetLock: cke.FleetLockConfig{Username: "agents", PasswordFile: secret("agents", "two")}}
+	page := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "page") })
+	lock := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := http.NewResponseController(w).SetReadDeadline(time.Now().Add(50 * time.Millisecond)); err != nil {
+			t.Error(err)
+		}
+		if _, err := io.ReadAll(r.Body); err != nil {
+			http.Error(w, "late", http.StatusRequestTimeout)
+			return
+		}
+		io.WriteString(w, "lock")
+	})
+	l, h, err := listenHTTP(c, page, lock)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &well.HTTPServer{Server: &http.Server{Handler: h, ConnContext: withConn}, Env: well.NewEnvironment(t.Context())}
+	if err := s.Serve(l); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	ask := func(path, user, password string, body io.Reader) (int, string) {
+		t.Helper()
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+l.Addr().String()+path, body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if user != "" {
+			r.SetBasicAuth(user, password)
+		}
+		resp, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		text, _ := io.ReadAll(resp.Body)
+		return resp.StatusCode, string(text)
+	}
+	for _, row := range []struct {
+		path, user, password string
+		code                 int
+	}{
+		{server.FleetLockAsk, "agents", "two", 200}, {server.FleetLockRelease, "agents", "two", 200}, {"/", "ops", "one", 200},
+		{server.FleetLockAsk, "ops", "one", 401}, {server.FleetLockRelease, "", "", 401}, {"/", "agents", "two", 401}, {"/v1/other", "agents", "two", 401},
+	} {
+		if code, text := ask(row.path, row.user, row.password, nil); code != row.code {
+			t.Errorf("%+v: %d %s", row, code, text)
+		}
+	}
+	never, end := io.Pipe()
+	defer end.Close()
+	if code, _ := ask(server.FleetLockAsk, "agents", "two", never); code != http.StatusRequestTimeout {
+		t.Errorf("a body that does not come: %d", code)
+	}
+	c.FleetLock = cke.FleetLockConfig{}
+	c.Listen = "127.0.0.1:0"
+	l2, h, err := listenHTTP(c, page, lock)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l2.Close()
+	w := httptest.NewRecorder()
+	r := httptest.NewRequest(http.MethodPost, server.FleetLockAsk, nil)
+	r.SetBasicAuth("ops", "one")
+	if h.ServeHTTP(w, r); w.Body.String() != "page" { // it is off unless configured
+		t.Errorf("%d %s", w.Code, w.Body)
 	}
 }
