@@ -263,6 +263,11 @@ func rebootsAsTheyAre(t *testing.T, s Store) {
 	}
 	is(t, "EditQueue", s.EditQueue(ctx, cke.RebootQueue, add), nil)
 	is(t, "EditQueue that is refused", s.EditQueue(ctx, cke.RebootQueue, add), cke.ErrConflict)
+	repair := func(q cke.Queue) (cke.Queue, error) {
+		return q.Add(s.Cluster.Nodes[:1], cke.Entry{On: "dead"}, time.Now())
+	}
+	is(t, "EditQueue of the other queue", s.EditQueue(ctx, cke.RepairQueue, repair), nil)
+	is(t, "EditQueue of the other queue that is refused", s.EditQueue(ctx, cke.RepairQueue, repair), cke.ErrConflict)
 	q := queue()
 	if len(q.Entries) != 1 || q.Entries[0].Address != s.Cluster.Nodes[0].Address || q.Entries[0].State != cke.EntryQueued {
 		t.Fatalf("the queue is %+v", q)

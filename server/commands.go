@@ -154,7 +154,7 @@ func (r *Commands) Update(c cke.Cluster, id cke.Identity, asked cke.Requests) {
 		n, declared := c.Node(e.Address)
 		t, known := c.Turn(e, n)
 		again := e.Kind() == cke.RepairQueue && e.State == cke.EntryQueued && e.Attempt > 0 // its last attempt may still help
-		if !declared || !known || !e.Acting() && !again {
+		if !declared || !known || e.Agent != "" || !e.Acting() && !again {
 			continue
 		}
 		a := attempt{e.ID, e.Attempt}

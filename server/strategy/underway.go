@@ -15,7 +15,7 @@ const (
 	// commandWithin is how long the command of a node that is leased may be impossible to start.
 	commandWithin = 10 * time.Minute
 	// asksWithin is for how long an agent counts as waiting after it has asked, and forgottenAfter when it counts as gone.
-	asksWithin     = 2 * time.Minute
+	asksWithin     = time.Minute
 	forgottenAfter = 2 * time.Hour
 )
 
@@ -70,10 +70,23 @@ func (in *Input) waitsFor(r cke.Entry, n cke.Node, t cke.Turn) verdict {
 	switch {
 	case r.Agent != "" && !wasSetBack(in.Seen.ObservedAt.Sub(r.AskedAt)) && in.Seen.ObservedAt.Sub(r.AskedAt) > forgottenAfter:
 		return upkeepBy(op.NoteEntry{Entry: r, Result: cke.EntryCanceled, Why: "its agent no longer asks"}, "the agent of "+r.Node+" no longer asks for a reboot")
-	case r.Kind() == cke.RepairQueue && r.Attempt > 0 && in.notBack(r, n, t) == "" && in.notInSync(r, n) == "":
+	case r.Kind() == cke.RepairQueue && r.Attempt > 0 && in.recovered(r, t) && in.notInSync(r, n) == "":
 		return upkeepBy(op.NoteEntry{Entry: r, Result: cke.EntryDone}, r.What()+" is done: it became healthy after its last attempt")
 	}
 	return pass()
+}
+
+// recovered reports whether a machine is healthy that was not after its last attempt: its check passes, or without one it shows another
+// boot, or any after it was silent.
+func (in *Input) recovered(r cke.Entry, t cke.Turn) bool {
+	seen := in.UnderWay.Of(r)
+	if t.Check != "" {
+		return seen.Checked
+	}
+	if r.Boot.Known() {
+		return seen.Boot.Known() && seen.Boot != r.Boot
+	}
+	return seen.Boot.Known() && !r.CommandEndedAt.IsZero() && seen.BootAt.After(r.CommandEndedAt)
 }
 
 // leasedEntry: a node whose member is stopped goes back into the queue, or out of it, if its command is not to be started.
@@ -257,7 +270,7 @@ func (in *Input) behindLeader(j cke.Join) bool {
 // runEntry starts the command of a node, or lets its agent reboot it.
 func (in *Input) runEntry(r cke.Entry, n cke.Node, t cke.Turn, again bool) verdict {
 	o := op.RunEntry{Entry: r, Node: in.node(n).Node, Command: t.Command, Limit: time.Duration(t.CommandTimeout), Image: in.Spec.Options.Etcd.Image,
-		Unleased: !t.Lease, Silent: !in.answers(n), Again: again}
+		Unleased: !t.Lease, Silent: !in.answers(n) || r.Agent != "", Again: again}
 	if j, carries := in.Identity.On(n); carries {
 		if t.Lease && in.leaseOf(r) == nil || !in.Seen.Etcd.Quorate {
 			return pass()
