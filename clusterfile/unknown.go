@@ -47,8 +47,6 @@ func keyOfCKE(t reflect.Type, key string) (what, remedy string, ok bool) {
 		case "service_subnet", "pod_subnet", "dns_servers", "dns_service", "taint_control_plane", "control_plane_tolerations",
 			"retire", "trusted_rest_mappings":
 			return etcdOnly, "Remove it with all keys below it.", true
-		case "repair":
-			return "is not known: cke repairs no machines", "Remove it with all keys below it.", true
 		case "etcd_backup":
 			return "is how Kubernetes backs up etcd; cke does this itself", "Remove it and write a backup section.", true
 		case "sabakan":

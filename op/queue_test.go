@@ -132,3 +132,38 @@ func TestReboot_OfASilentNode(t *testing.T) {
 		}
 	})
 }
+
+// A step of a repair that lets the member run asks for the arithmetic all the same, and its next step is put on record.
+func TestRepair_WithoutALease(t *testing.T) {
+	inWorld(t, 3, func(w *world) {
+		w.mustRun(w.bootstrap(false))
+		n := w.Node("n2").Declared()
+		err := w.daemon.Term().EditQueue(w.daemon.Context(), cke.RepairQueue, func(q cke.Queue) (cke.Queue, error) {
+			return q.Add([]cke.Node{n}, cke.Entry{On: "dead"}, time.Now())
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		entry := func() cke.Entry { return w.daemon.Term().Requests().Repairs.Entries[0] }
+		w.mustRun(op.LeaseEntry{Entry: entry()})
+		if e := entry(); e.State != cke.EntryLeased || len(w.leases()) > 0 || !strings.Contains(w.states(), "n2 running") {
+			t.Errorf("%+v %+v %s", e, w.leases(), w.states())
+		}
+		j := w.drain("n2", false).Join
+		run := op.RunEntry{Entry: entry(), Node: j.Node, Join: j, Command: sim.RebootCommand, Image: j.Etcd.Image, Limit: time.Minute, Unleased: true}
+		w.Node("n3").PowerOff()
+		if _, err := w.run(run); err == nil || entry().Attempt != 0 {
+			t.Errorf("%v %+v", err, entry())
+		}
+		w.Node("n3").PowerOn()
+		w.mustRun(op.StartMembers{Joins: []cke.Join{*w.drain("n3", false).Join}, AwaitServing: true})
+		w.mustRun(run)
+		if e := entry(); e.State != cke.EntryRepairing || e.Attempt != 1 {
+			t.Errorf("%+v", e)
+		}
+		w.mustRun(op.NoteEntry{Entry: entry(), To: cke.EntryQueued, NextStep: true, Why: "it does not answer"})
+		if e := entry(); e.Step != 1 || e.Tries() != 0 || e.Attempt != 1 || e.State != cke.EntryQueued {
+			t.Errorf("%+v", e)
+		}
+	})
+}
