@@ -75,7 +75,7 @@ func (in *Input) nextEntry() (next *cke.Entry, waits map[string]string) {
 		case passes:
 		case active[k] >= max(1, most[k]):
 			why = fmt.Sprintf("%s under way (max_concurrent)", cke.Plural(active[k], string(k)+" is", string(k)+"s are"))
-		case r.Tries() > 0 && in.Seen.ObservedAt.Sub(r.Since) < time.Duration(t.Interval):
+		case r.Tries() > 0 && in.waited(r.Since) < time.Duration(t.Interval):
 			why = fmt.Sprintf("attempt %d failed, and the next one starts %s after it: %s", r.Attempt, t.Interval.Short(), r.Error)
 		case carries && first != "":
 			why = first + " is before it"
@@ -137,13 +137,13 @@ func (in *Input) tooManyRepairs(r cke.Entry) string {
 	}
 	o, started := in.Spec.Repair, 0
 	count := func(at time.Time) {
-		if ago := in.Seen.ObservedAt.Sub(at); !at.IsZero() && ago < 24*time.Hour && !wasSetBack(ago) {
+		if !at.IsZero() && in.waited(at) < 24*time.Hour {
 			started++
 		}
 	}
 	for _, e := range in.Requests.Repairs.History {
 		count(e.StartedAt)
-		if ago := in.Seen.ObservedAt.Sub(e.EndedAt); e.Address == r.Address && !e.StartedAt.IsZero() && ago < time.Duration(o.Cooldown) && !wasSetBack(ago) {
+		if e.Address == r.Address && !e.StartedAt.IsZero() && in.waited(e.EndedAt) < time.Duration(o.Cooldown) {
 			return fmt.Sprintf("its last repair ended at %s, less than %s ago (cooldown)", e.EndedAt.Format(time.RFC3339), o.Cooldown.Short())
 		}
 	}
@@ -237,9 +237,7 @@ func (in *Input) settles(pause cke.Duration) (left time.Duration) {
 			if h[i].StartedAt.IsZero() {
 				continue
 			}
-			if since := in.Seen.ObservedAt.Sub(h[i].EndedAt); !wasSetBack(since) {
-				left = max(left, time.Duration(pause)-since)
-			}
+			left = max(left, time.Duration(pause)-in.waited(h[i].EndedAt))
 			break
 		}
 	}

@@ -280,6 +280,10 @@ func TestReboots_UnderWay(t *testing.T) {
 
 		{"returning", rebootable(3, 3).in(2, cke.EntryReturning, time.Minute), "", ""},
 		{"returning, in sync", rebootable(3, 3).in(2, cke.EntryReturning, time.Minute).served(2, time.Minute), "note n2 done, released", "is done"},
+		{"the clock was set back, and it is not known whether it is back", rebootable(3, 4).in(4, cke.EntryRebooting, -240*time.Hour).showing(4, "2").with(func(s *scene) { s.entry(4).Boot = cke.Boot{} }), "note n4 queued, released", "did not return"},
+		{"the clock was set back, and the command ended before that", rebooting(-240*time.Hour).commandEnded(2, -240*time.Hour, "").silent(2), "note n2 queued, released", "did not return"},
+		{"the clock was set back, and the command is not started", rebootable(3, 4).in(4, cke.EntryLeased, -240*time.Hour), "note n4 failed, failed, released", "could not be started"},
+		{"the clock was set back, and it does not return", rebootable(3, 4).in(4, cke.EntryReturning, -240*time.Hour).silent(4), "note n4 failed, failed, released", "does not answer"},
 		{"returning, in sync for a moment", rebootable(3, 3).in(2, cke.EntryReturning, time.Minute).served(2, 10*time.Second), "", ""},
 		{"returning, behind", rebootable(3, 3).in(2, cke.EntryReturning, time.Minute).served(2, time.Minute).with(func(s *scene) { s.endpoint(2).RaftApplied, s.endpoint(1).RaftIndex = 1, 1e6 }), "", ""},
 		{"returning, without a member", rebootable(3, 4).in(4, cke.EntryReturning, time.Second), "note n4 done, released", ""},

@@ -99,7 +99,7 @@ func (in *Input) leasedEntry(r cke.Entry, n cke.Node, t cke.Turn) verdict {
 		return upkeepBy(op.NoteEntry{Entry: r, To: cke.EntryQueued, Why: "its lease is over"}, r.Node+" is queued again: its lease is over")
 	case carries && !in.Seen.Etcd.Quorate:
 		return upkeepBy(op.NoteEntry{Entry: r, To: cke.EntryQueued, Release: true, Why: "the quorum was lost"}, r.Node+" is queued again: there is no quorum, and its member may help")
-	case in.Seen.ObservedAt.Sub(r.Since) > commandWithin:
+	case in.waited(r.Since) > commandWithin:
 		why := "its command could not be started for " + commandWithin.String()
 		if f, failed := in.Failures[FailureKey(op.RunEntry{Entry: r})]; failed {
 			why += ": " + f.Error
@@ -121,7 +121,7 @@ func (in *Input) leaseOf(r cke.Entry) *cke.Drain {
 
 // acting: the command was started, or is to be started once more.
 func (in *Input) acting(r cke.Entry, n cke.Node, t cke.Turn) verdict {
-	seen, now := in.UnderWay.Of(r), in.Seen.ObservedAt
+	seen := in.UnderWay.Of(r)
 	if why := in.notBack(r, n, t); why == "" {
 		how := " is back"
 		if t.Boots {
@@ -139,12 +139,12 @@ func (in *Input) acting(r cke.Entry, n cke.Node, t cke.Turn) verdict {
 	}
 	answers := in.answers(n)
 	same := answers && r.Boot.Known() && seen.Boot == r.Boot
-	deadline := r.StartedAt.Add(time.Duration(t.CommandTimeout + t.BootTimeout))
+	waited, limit := in.waited(r.StartedAt), time.Duration(t.CommandTimeout+t.BootTimeout)
 	if ended {
-		deadline = r.CommandEndedAt.Add(time.Duration(t.BootTimeout))
+		waited, limit = in.waited(r.CommandEndedAt), time.Duration(t.BootTimeout)
 	}
 	switch {
-	case now.After(deadline):
+	case waited > limit:
 		why := "it did not return from its reboot"
 		switch {
 		case r.Agent != "" && !ended:
@@ -153,7 +153,7 @@ func (in *Input) acting(r cke.Entry, n cke.Node, t cke.Turn) verdict {
 			why = "it did not become healthy: " + in.notBack(r, n, t)
 		}
 		return in.attemptFailed(r, t, cmp.Or(r.Error, why)+fmt.Sprintf(" (waited %s)", t.BootTimeout.Short()))
-	case ended && r.Error != "" && (!t.Boots || same && seen.BootAt.After(r.CommandEndedAt)) && now.Sub(r.CommandEndedAt) >= time.Duration(t.Interval):
+	case ended && r.Error != "" && (!t.Boots || same && seen.BootAt.After(r.CommandEndedAt)) && waited >= time.Duration(t.Interval):
 		return in.attemptFailed(r, t, r.Error)
 	case ended, seen.Running, r.Agent != "", t.Boots && !same && (answers || r.Boot.Known()):
 		return pass()
@@ -225,7 +225,7 @@ func (in *Input) returning(r cke.Entry, n cke.Node, t cke.Turn) verdict {
 	if why == "" {
 		return upkeepBy(op.NoteEntry{Entry: r, Result: cke.EntryDone, Release: true}, r.What()+" is done")
 	}
-	if limit := t.BootTimeout; in.Seen.ObservedAt.After(r.Since.Add(time.Duration(limit))) {
+	if limit := t.BootTimeout; in.waited(r.Since) > time.Duration(limit) {
 		return in.attemptFailed(r, t, fmt.Sprintf("%s (waited %s)", why, limit.Short()))
 	}
 	return pass()
@@ -246,7 +246,7 @@ func (in *Input) notInSync(r cke.Entry, n cke.Node) string {
 		return "its member does not serve"
 	case in.behindLeader(j):
 		return "its member is behind the leader"
-	case in.Seen.ObservedAt.Sub(r.Since) < inSyncFor || in.healthyFor(j) < inSyncFor:
+	case in.waited(r.Since) < inSyncFor || in.healthyFor(j) < inSyncFor:
 		return "its member is not in sync for " + inSyncFor.String()
 	}
 	return ""
