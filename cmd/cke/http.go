@@ -163,20 +163,20 @@ func withConn(ctx context.Context, c net.Conn) context.Context {
 	return context.WithValue(ctx, connKey{}, c)
 }
 
-// bounded is a writer with the deadline of its connection, which that of the server hides.
-type bounded struct {
+// deadlined is a writer with the deadline of its connection, which that of the server hides.
+type deadlined struct {
 	http.ResponseWriter
 	conn net.Conn
 }
 
 // SetReadDeadline is what http.ResponseController looks for.
-func (b bounded) SetReadDeadline(at time.Time) error { return b.conn.SetReadDeadline(at) }
+func (d deadlined) SetReadDeadline(at time.Time) error { return d.conn.SetReadDeadline(at) }
 
 // readBounded lets a handler bound how long it reads a body.
 func readBounded(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if c, ok := r.Context().Value(connKey{}).(net.Conn); ok {
-			w = bounded{w, c}
+			w = deadlined{w, c}
 		}
 		h.ServeHTTP(w, r)
 	})
