@@ -5,6 +5,9 @@ import (
 	"time"
 )
 
+// DefaultSettle is the usual pause after a reboot or a repair.
+const DefaultSettle = Duration(2 * time.Minute)
+
 // RebootOptions say how nodes are rebooted; without a command none is, unless its own agent does it.
 type RebootOptions struct {
 	// Command and Check are names of commands in the daemon's configuration.
@@ -42,7 +45,7 @@ func (o RebootOptions) WithDefaults() RebootOptions {
 	}
 	o.Interval = cmp.Or(o.Interval, Duration(time.Minute))
 	o.MaxConcurrent = cmp.Or(o.MaxConcurrent, 1)
-	o.Settle = cmp.Or(o.Settle, Duration(2*time.Minute))
+	o.Settle = cmp.Or(o.Settle, DefaultSettle)
 	return o
 }
 

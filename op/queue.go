@@ -62,7 +62,7 @@ type RunEntry struct {
 	Limit          time.Duration
 	// Unleased: its member is not stopped for it.
 	Unleased bool
-	// Silent: nothing shows which boot of the node runs, since it does not answer or nobody asks.
+	// Silent: nothing shows which boot of the node runs, since it does not answer or its agent reboots it.
 	Silent bool
 	// Again: the attempt is on record, and it is not known whether its command ran to its end.
 	Again bool

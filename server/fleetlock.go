@@ -147,7 +147,7 @@ func (f FleetLock) answer(w http.ResponseWriter, r *http.Request, do func(contex
 	return do(r.Context(), a)
 }
 
-// asker finds the node that asks. Whoever may not ask learns nothing about nodes.
+// asker finds the node that asks. A client that may not ask learns nothing about nodes.
 func (f FleetLock) asker(ctx context.Context, id, group string, from netip.Addr) (asker, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerLimit)
 	defer cancel()
@@ -167,7 +167,7 @@ func (f FleetLock) asker(ctx context.Context, id, group string, from netip.Addr)
 		if err != nil {
 			return asker{}, err
 		}
-		c := spec.Cluster.WithDefaults()
+		c := spec.Wanted()
 		for _, n := range c.Nodes {
 			if c.Reboot.FleetLock && n.AgentID() == id && f.may(n, from) {
 				found = append(found, asker{id, name, n, c.Reboot})

@@ -188,7 +188,7 @@ func (w *World) limitsRepairs(d *Daemon, run cke.CommandRun) {
 	for _, e := range q.History {
 		count(e.StartedAt)
 	}
-	if most := w.store.spec.Cluster.Repair.WithDefaults().PerDay; started > most {
+	if most := w.store.spec.Wanted().Repair.PerDay; started > most {
 		w.violated("%d repairs were started in a day, %d are allowed", started, most)
 	}
 }

@@ -169,7 +169,7 @@ type deadlined struct {
 	conn net.Conn
 }
 
-// SetReadDeadline is what http.ResponseController looks for.
+// SetReadDeadline serves http.ResponseController.
 func (d deadlined) SetReadDeadline(at time.Time) error { return d.conn.SetReadDeadline(at) }
 
 // readBounded lets a handler bound how long it reads a body.

@@ -227,7 +227,7 @@ func (in *Input) mayNotGo(r cke.Entry, n cke.Node, j cke.Join) string {
 
 // settle is the pause after a reboot or a repair; a file without the section has that of the defaults.
 func (in *Input) settle() cke.Duration {
-	return cmp.Or(in.Spec.Reboot.Settle, cke.RebootOptions{MaxConcurrent: 1}.WithDefaults().Settle)
+	return cmp.Or(in.Spec.Reboot.Settle, cke.DefaultSettle)
 }
 
 // settles is how much is left of the pause after the last reboot or repair.
