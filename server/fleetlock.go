@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"regexp"
 	"slices"
+	"sync"
 	"time"
 
 	"cke"
@@ -27,6 +28,8 @@ type FleetLock struct {
 	Log     *slog.Logger
 	// Hold bounds how long a request waits for its lease; zero: 25 s.
 	Hold time.Duration
+
+	waiting *sync.Map // nodes for which a request waits: a second one is answered at once
 }
 
 // FleetLockStore is what FleetLock needs of the store.
@@ -43,11 +46,8 @@ type FleetLockStore interface {
 
 const (
 	fleetLockHold = 25 * time.Second
-	// fleetLockBody bounds a body in bytes, fleetLockRead the time in which it must come, fleetLockAtOnce how many requests are answered
-	// at the same time.
-	fleetLockBody   = 4 << 10
-	fleetLockRead   = 5 * time.Second
-	fleetLockAtOnce = 64
+	// fleetLockBody bounds a body in bytes; the server bounds the time in which it must come.
+	fleetLockBody = 4 << 10
 	// askedAgain is how old the last request on record may be: a later one is not put on record.
 	askedAgain = 15 * time.Second
 )
@@ -78,16 +78,11 @@ func refuse(status int, kind, format string, args ...any) *lockRefusal {
 
 // Handler serves both paths.
 func (f FleetLock) Handler() http.Handler {
-	mux, slots := http.NewServeMux(), make(chan struct{}, fleetLockAtOnce)
+	mux := http.NewServeMux()
+	f.waiting = &sync.Map{}
 	serve := func(do func(ctx context.Context, a asker) error) http.HandlerFunc {
 		return func(w http.ResponseWriter, r *http.Request) {
-			err := error(refuse(http.StatusServiceUnavailable, "busy", "too many requests are being answered"))
-			select {
-			case slots <- struct{}{}:
-				defer func() { <-slots }()
-				err = f.answer(w, r, do)
-			default:
-			}
+			err := f.answer(w, r, do)
 			if err == nil {
 				writeJSON(w, http.StatusOK, struct{}{})
 				return
@@ -116,7 +111,6 @@ func (f FleetLock) answer(w http.ResponseWriter, r *http.Request, do func(contex
 	if r.Header.Get("fleet-lock-protocol") != "true" {
 		return refuse(http.StatusBadRequest, "bad_request", "the header fleet-lock-protocol: true is missing")
 	}
-	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(fleetLockRead)) // a writer that lacks it is bounded by its own
 	var body struct {
 		Params struct {
 			ID    string `json:"id"`
@@ -135,7 +129,6 @@ func (f FleetLock) answer(w http.ResponseWriter, r *http.Request, do func(contex
 	case !agentID.MatchString(id) || !agentGroup.MatchString(group):
 		return refuse(http.StatusBadRequest, "bad_request", "client_params has no good id and group")
 	}
-	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
 	from, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {
 		return fmt.Errorf("the address of the client: %w", err)
@@ -224,6 +217,13 @@ func (f FleetLock) ask(ctx context.Context, a asker) error {
 	hold := f.Hold
 	if hold == 0 {
 		hold = fleetLockHold
+	}
+	key := a.cluster + " " + a.node.Address
+	_, another := f.waiting.LoadOrStore(key, true)
+	if another {
+		hold = 0
+	} else {
+		defer f.waiting.Delete(key)
 	}
 	waiting, cancel := context.WithTimeout(ctx, hold)
 	defer cancel()

@@ -26,10 +26,11 @@ type lockStore struct {
 	down     error
 	edits    int
 	changed  chan struct{}
+	edited   chan struct{} // of changes by agents
 }
 
 func newLockStore() *lockStore {
-	s := &lockStore{leader: true, clusters: map[string]cke.Cluster{}, requests: map[string]*cke.Requests{}, changed: make(chan struct{}, 100)}
+	s := &lockStore{leader: true, clusters: map[string]cke.Cluster{}, requests: map[string]*cke.Requests{}, changed: make(chan struct{}, 100), edited: make(chan struct{}, 100)}
 	for i, name := range []string{"prod", "test"} {
 		c := cke.Cluster{Name: name, Reboot: cke.RebootOptions{FleetLock: true}}
 		for k := range 3 {
@@ -74,6 +75,7 @@ func (s *lockStore) EditQueue(_ context.Context, cluster string, kind cke.QueueK
 	if err == nil {
 		*s.requests[cluster].Queue(kind) = q
 		s.edits++
+		s.edited <- struct{}{}
 	}
 	return err
 }
@@ -169,6 +171,7 @@ func TestFleetLock_FromQueuedToReleased(t *testing.T) {
 	}
 	is(one, server.FleetLockAsk, 409, "wait")
 	is(one, server.FleetLockAsk, 409, "wait")
+	<-s.edited
 	if r := s.entry(); r == nil || r.Agent != "cafeprod" || r.State != cke.EntryQueued || s.edits != 1 {
 		t.Fatalf("%+v, %d edits", r, s.edits)
 	}
@@ -180,11 +183,13 @@ func TestFleetLock_FromQueuedToReleased(t *testing.T) {
 		defer close(done)
 		is(two, server.FleetLockAsk, 200, "")
 	}()
-	s.leads(t, func(r *cke.Entry) { r.To(cke.EntryRebooting, time.Now()); r.StartedAt, r.Attempt = r.Since, 1 })
-	<-done
-	if s.entry().AskedAt.Before(time.Now().Add(-time.Second * 50)) {
+	<-s.edited
+	if s.entry().AskedAt.Before(time.Now().Add(-50 * time.Second)) {
 		t.Error("that it asked again is not on record")
 	}
+	is(two, server.FleetLockAsk, 409, "wait") // beside the one that waits
+	s.leads(t, func(r *cke.Entry) { r.To(cke.EntryRebooting, time.Now()); r.StartedAt, r.Attempt = r.Since, 1 })
+	<-done
 	is(one, server.FleetLockAsk, 200, "") // the answer was lost
 	is(two, server.FleetLockRelease, 200, "")
 	if s.entry().CommandEndedAt.IsZero() {

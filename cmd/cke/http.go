@@ -47,7 +47,7 @@ func (p *process) serveHTTP(ctx context.Context, config cke.Config, g prometheus
 		}
 	}
 	p.log.Info("HTTP is served", "address", listener.Addr().String())
-	s := &well.HTTPServer{Server: &http.Server{Handler: handler, ReadHeaderTimeout: readLimit, ConnContext: withConn}, ShutdownTimeout: time.Second}
+	s := &well.HTTPServer{Server: &http.Server{Handler: handler, ReadHeaderTimeout: readLimit}, ShutdownTimeout: time.Second}
 	return s.Serve(listener) // which continues by itself
 }
 
@@ -108,7 +108,7 @@ func listenHTTP(c cke.HTTPConfig, h, fleetLock http.Handler) (net.Listener, http
 		mux := http.NewServeMux()
 		mux.Handle("/", h)
 		for _, path := range []string{server.FleetLockAsk, server.FleetLockRelease} {
-			mux.Handle(path, withPassword(readBounded(fleetLock), c.FleetLock.Username, password))
+			mux.Handle(path, withPassword(fleetLock, c.FleetLock.Username, password))
 		}
 		h = mux
 	}
@@ -151,32 +151,6 @@ func withPassword(h http.Handler, user, password string) http.Handler {
 			w.Header().Set("WWW-Authenticate", `Basic realm="cke"`)
 			http.Error(w, "user name and password are required", http.StatusUnauthorized)
 			return
-		}
-		h.ServeHTTP(w, r)
-	})
-}
-
-// connKey is the key of a request's connection in its context.
-type connKey struct{}
-
-func withConn(ctx context.Context, c net.Conn) context.Context {
-	return context.WithValue(ctx, connKey{}, c)
-}
-
-// deadlined is a writer with the deadline of its connection, which that of the server hides.
-type deadlined struct {
-	http.ResponseWriter
-	conn net.Conn
-}
-
-// SetReadDeadline serves http.ResponseController.
-func (d deadlined) SetReadDeadline(at time.Time) error { return d.conn.SetReadDeadline(at) }
-
-// readBounded lets a handler bound how long it reads a body.
-func readBounded(h http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if c, ok := r.Context().Value(connKey{}).(net.Conn); ok {
-			w = deadlined{w, c}
 		}
 		h.ServeHTTP(w, r)
 	})
