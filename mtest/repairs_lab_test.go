@@ -18,6 +18,7 @@ import (
 // TestLabRepairs_APowerCycleBringsAMemberBack repairs a machine that lost its power, while clients read and write: the first step does
 // not help, the second one switches it on.
 func TestLabRepairs_APowerCycleBringsAMemberBack(t *testing.T) {
+	extra(t)
 	m := &loaded{story: newStory(t, 3)}
 	m.must(m.WriteConfig(map[string]any{"commands": map[string]any{"power-cycle": []string{m.powerCycle()}, "lamp": []string{"/bin/true"}}}))
 	m.file = m.spec()
@@ -77,6 +78,7 @@ func (s *story) asks(d *rig.Daemon, path, node string) (int, string) {
 // TestLabFleetLock_AnAgentRebootsItsMachine lets the agent of a machine ask a daemon that does not lead, under load; the leader dies
 // while the machine is away, and the agent reports to the other daemon.
 func TestLabFleetLock_AnAgentRebootsItsMachine(t *testing.T) {
+	extra(t)
 	h := newHosts(t, borrow(t, 3), 3)
 	h.one.fleetLocked(h.store.Config(h.store.Address))
 	two := h.store.Config(h.store.Address)
