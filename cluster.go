@@ -44,6 +44,8 @@ type Cluster struct {
 	Backup Backup `yaml:"backup,omitempty" json:"backup,omitzero"`
 	// Reboot says how nodes of the reboot queue are rebooted.
 	Reboot RebootOptions `yaml:"reboot,omitempty" json:"reboot,omitzero"`
+	// Repair says how nodes of the repair queue are repaired.
+	Repair RepairOptions `yaml:"repair,omitempty" json:"repair,omitzero"`
 }
 
 // Node is a declared machine.
@@ -127,7 +129,7 @@ func (c Cluster) WithDefaults() Cluster {
 	e.ClientPort = cmp.Or(e.ClientPort, DefaultClientPort)
 	e.PeerPort = cmp.Or(e.PeerPort, DefaultPeerPort)
 	c.Policies = c.Policies.withDefaults()
-	c.Reboot = c.Reboot.WithDefaults()
+	c.Reboot, c.Repair = c.Reboot.WithDefaults(), c.Repair.WithDefaults()
 	return c
 }
 

@@ -49,6 +49,7 @@ const (
 	CodeAboveQuota   Code = "CKE228"
 	CodeOptions      Code = "CKE230"
 	CodeReboot       Code = "CKE231"
+	CodeRepair       Code = "CKE232"
 
 	CodeBlankNodes Code = "CKE301"
 	CodeSplitBrain Code = "CKE302"

@@ -73,7 +73,21 @@ type HTTPConfig struct {
 	Listen    string    `yaml:"listen,omitempty"`
 	TLS       HTTPTLS   `yaml:"tls,omitempty"`
 	BasicAuth BasicAuth `yaml:"basic_auth,omitempty"`
+	// FleetLock lets agents of machines ask for reboots; zero: they may not.
+	FleetLock FleetLockConfig `yaml:"fleet_lock,omitempty"`
 }
+
+// FleetLockConfig is who may ask for reboots over FleetLock: who knows the password, for the node whose address the request comes
+// from.
+type FleetLockConfig struct {
+	Username     string `yaml:"username,omitempty"`
+	PasswordFile string `yaml:"password_file,omitempty"`
+	// Proxies are networks from which requests for any node may come, as 10.0.0.5/32.
+	Proxies []string `yaml:"proxies,omitempty"`
+}
+
+// Set reports whether agents may ask at all.
+func (f FleetLockConfig) Set() bool { return f.Username != "" }
 
 // HTTPTLS is the daemon's own certificate; with ClientCAFile it requires client certificates of that CA.
 type HTTPTLS struct {

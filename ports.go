@@ -344,9 +344,9 @@ type Ledger interface {
 	PutDrain(ctx context.Context, d Drain) error
 	// EndDrain removes the node's lease. A missing one is no error.
 	EndDrain(ctx context.Context, node string) error
-	// EditReboots stores what edit makes of the reboot queue as it is; edit is called again if the queue was written in
+	// EditQueue stores what edit makes of a queue as it is; edit is called again if the queue was written in
 	// between. An error of edit is returned, and nothing is stored.
-	EditReboots(ctx context.Context, edit func(Reboots) (Reboots, error)) error
+	EditQueue(ctx context.Context, kind QueueKind, edit func(Queue) (Queue, error)) error
 	// Deleting reports whether the cluster must be deleted.
 	Deleting(ctx context.Context) (bool, error)
 	// Asked returns the current requests to the leader daemon.

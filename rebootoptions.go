@@ -5,7 +5,10 @@ import (
 	"time"
 )
 
-// RebootOptions say how nodes are rebooted; without a command none is.
+// DefaultSettle is the usual pause after a reboot or a repair.
+const DefaultSettle = Duration(2 * time.Minute)
+
+// RebootOptions say how nodes are rebooted; without a command none is, unless its own agent does it.
 type RebootOptions struct {
 	// Command and Check are names of commands in the daemon's configuration.
 	Command string `yaml:"command,omitempty" json:"command,omitempty"`
@@ -20,6 +23,8 @@ type RebootOptions struct {
 	MaxConcurrent int `yaml:"max_concurrent,omitempty" json:"max_concurrent,omitempty"`
 	// Settle is the time from the end of one reboot to the next one of a node with a member.
 	Settle Duration `yaml:"settle,omitempty" json:"settle,omitempty"`
+	// FleetLock: agents of machines may ask for reboots, which they make themselves.
+	FleetLock bool `yaml:"fleet_lock,omitempty" json:"fleet_lock,omitempty"`
 	// Window is when reboots may be started; zero: at any time.
 	Window Window `yaml:"window,omitempty" json:"window,omitzero"`
 }
@@ -40,7 +45,7 @@ func (o RebootOptions) WithDefaults() RebootOptions {
 	}
 	o.Interval = cmp.Or(o.Interval, Duration(time.Minute))
 	o.MaxConcurrent = cmp.Or(o.MaxConcurrent, 1)
-	o.Settle = cmp.Or(o.Settle, Duration(2*time.Minute))
+	o.Settle = cmp.Or(o.Settle, DefaultSettle)
 	return o
 }
 
@@ -50,9 +55,4 @@ func (o RebootOptions) Attempts() int {
 		return 1
 	}
 	return *o.Retries + 1
-}
-
-// Lease is how long the lease of a node may last for one attempt: the command, the boot, and time to spare.
-func (o RebootOptions) Lease() time.Duration {
-	return time.Duration(o.CommandTimeout) + time.Duration(o.BootTimeout) + 10*time.Minute
 }

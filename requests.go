@@ -1,6 +1,7 @@
 package cke
 
 import (
+	"cmp"
 	"slices"
 	"time"
 )
@@ -20,7 +21,9 @@ type Requests struct {
 	// Drains are maintenance leases, by node name. They may have expired.
 	Drains []Drain `json:"drains,omitempty"`
 	// Reboots is the reboot queue.
-	Reboots Reboots `json:"reboots,omitzero"`
+	Reboots Queue `json:"reboots,omitzero"`
+	// Repairs is the repair queue.
+	Repairs Queue `json:"repairs,omitzero"`
 	// Tasks are the open tasks, oldest first.
 	Tasks []Task `json:"tasks,omitempty"`
 	// Unread are the ids of open tasks that cannot be decoded.
@@ -83,14 +86,15 @@ type Drain struct {
 	Since   time.Time `json:"since"`
 	// Until is when the lease expires; never zero.
 	Until time.Time `json:"until"`
-	// Reboot is the id of the entry of the reboot queue that it is for; empty: an operator has it.
-	Reboot string `json:"reboot,omitempty"`
+	// Entry is the id of the entry of a queue that it is for; empty: an operator has it. Queue says which one; empty: that of reboots.
+	Entry string    `json:"reboot,omitempty"`
+	Queue QueueKind `json:"queue,omitempty"`
 }
 
 // Release is the command to give the lease back.
 func (d Drain) Release() string {
-	if d.Reboot != "" {
-		return "ckecli reboot-queue cancel " + d.Node
+	if d.Entry != "" {
+		return cmp.Or(d.Queue, RebootQueue).Command() + " cancel " + d.Node
 	}
 	return "ckecli node undrain " + d.Node
 }
@@ -106,6 +110,27 @@ func (r Requests) Drained(node string, now time.Time) *Drain {
 		}
 	}
 	return nil
+}
+
+// Queue returns the queue of a kind.
+func (r *Requests) Queue(k QueueKind) *Queue {
+	if k == RepairQueue {
+		return &r.Repairs
+	}
+	return &r.Reboots
+}
+
+// Queued returns the entries of all queues, repairs first: they bring back what reboots need.
+func (r Requests) Queued() []Entry { return slices.Concat(r.Repairs.Entries, r.Reboots.Entries) }
+
+// Entry returns the entry with this id in either queue.
+func (r Requests) Entry(id string) (Entry, bool) {
+	for _, e := range r.Queued() {
+		if e.ID == id {
+			return e, true
+		}
+	}
+	return Entry{}, false
 }
 
 // OtherDrain returns the refusal of a lease for a node while another node has one.

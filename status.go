@@ -81,7 +81,9 @@ type Status struct {
 	Authorities []AuthorityStatus `json:"authorities,omitempty"`
 	Leader      Leader            `json:"leader"`
 	// Reboots is the reboot queue; nil: it is empty and was never used.
-	Reboots *RebootsStatus `json:"reboots,omitempty"`
+	Reboots *QueueStatus `json:"reboots,omitempty"`
+	// Repairs is the repair queue; nil: it is empty and was never used.
+	Repairs *QueueStatus `json:"repairs,omitempty"`
 	// Backup is the status of the backups; nil: the cluster file declares no target, or nothing is known yet.
 	Backup *BackupStatus `json:"backup,omitempty"`
 	// Inventory is the status of the inventory; nil: the cluster has none, or nothing is known yet.

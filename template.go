@@ -10,6 +10,12 @@ import (
 // AnnotationSerial is the annotation of a node with the serial of its machine, as the inventory has it.
 const AnnotationSerial = "cke/serial"
 
+// AnnotationAgent is the annotation of a node with the id that its agent gives when it asks for a reboot; default: the node's name.
+const AnnotationAgent = "cke/fleet-lock-id"
+
+// AgentID is the id with which the agent of the node asks for reboots.
+func (n Node) AgentID() string { return cmp.Or(n.Annotations[AnnotationAgent], n.Name()) }
+
 // LabelRole is CKE's label of a node with the role that its machine has in the inventory.
 const LabelRole = "cke.cybozu.com/role"
 
@@ -23,6 +29,7 @@ type Template struct {
 	Policies  Policies         `yaml:"policies,omitempty" json:"policies,omitzero"`
 	Backup    Backup           `yaml:"backup,omitempty" json:"backup,omitzero"`
 	Reboot    RebootOptions    `yaml:"reboot,omitempty" json:"reboot,omitzero"`
+	Repair    RepairOptions    `yaml:"repair,omitempty" json:"repair,omitzero"`
 	Inventory InventoryOptions `yaml:"inventory" json:"inventory"`
 }
 
@@ -128,7 +135,7 @@ func (t Template) Pattern(controlPlane bool) Node {
 
 // Cluster returns what the template declares, with these nodes.
 func (t Template) Cluster(nodes []Node) Cluster {
-	return Cluster{Name: t.Name, Nodes: nodes, Options: t.Options, Policies: t.Policies, Backup: t.Backup, Reboot: t.Reboot}
+	return Cluster{Name: t.Name, Nodes: nodes, Options: t.Options, Policies: t.Policies, Backup: t.Backup, Reboot: t.Reboot, Repair: t.Repair}
 }
 
 // ValidHostname reports whether a node may have this name, which is also its member's name in etcd.

@@ -253,25 +253,32 @@ func oneLease(t *testing.T, s Store) {
 func rebootsAsTheyAre(t *testing.T, s Store) {
 	ctx := bounded(t)
 	formed(t, s)
-	queue := func() cke.Reboots {
+	queue := func() cke.Queue {
 		asked, err := s.Asked(ctx)
 		must(t, "Asked", err)
 		return asked.Reboots
 	}
-	add := func(q cke.Reboots) (cke.Reboots, error) { return q.Add(s.Cluster.Nodes[:1], "why", "me", time.Now()) }
-	is(t, "EditReboots", s.EditReboots(ctx, add), nil)
-	is(t, "EditReboots that is refused", s.EditReboots(ctx, add), cke.ErrConflict)
+	add := func(q cke.Queue) (cke.Queue, error) {
+		return q.Add(s.Cluster.Nodes[:1], cke.Entry{Reason: "why", By: "me"}, time.Now())
+	}
+	is(t, "EditQueue", s.EditQueue(ctx, cke.RebootQueue, add), nil)
+	is(t, "EditQueue that is refused", s.EditQueue(ctx, cke.RebootQueue, add), cke.ErrConflict)
+	repair := func(q cke.Queue) (cke.Queue, error) {
+		return q.Add(s.Cluster.Nodes[:1], cke.Entry{On: "dead"}, time.Now())
+	}
+	is(t, "EditQueue of the other queue", s.EditQueue(ctx, cke.RepairQueue, repair), nil)
+	is(t, "EditQueue of the other queue that is refused", s.EditQueue(ctx, cke.RepairQueue, repair), cke.ErrConflict)
 	q := queue()
-	if len(q.Entries) != 1 || q.Entries[0].Address != s.Cluster.Nodes[0].Address || q.Entries[0].State != cke.RebootQueued {
+	if len(q.Entries) != 1 || q.Entries[0].Address != s.Cluster.Nodes[0].Address || q.Entries[0].State != cke.EntryQueued {
 		t.Fatalf("the queue is %+v", q)
 	}
 	seen := q.Entries[0]
-	move := func(q cke.Reboots) (cke.Reboots, error) {
-		return q.Moved(seen, func(r *cke.Reboot) { r.To(cke.RebootLeased, time.Now()) })
+	move := func(q cke.Queue) (cke.Queue, error) {
+		return q.Moved(seen, func(r *cke.Entry) { r.To(cke.EntryLeased, time.Now()) })
 	}
-	is(t, "EditReboots of an entry", s.EditReboots(ctx, move), nil)
-	is(t, "EditReboots of an entry as it was seen before", s.EditReboots(ctx, move), cke.ErrConflict)
-	if q := queue(); q.Entries[0].State != cke.RebootLeased {
+	is(t, "EditQueue of an entry", s.EditQueue(ctx, cke.RebootQueue, move), nil)
+	is(t, "EditQueue of an entry as it was seen before", s.EditQueue(ctx, cke.RebootQueue, move), cke.ErrConflict)
+	if q := queue(); q.Entries[0].State != cke.EntryLeased {
 		t.Errorf("the queue is %+v", q)
 	}
 }
@@ -384,7 +391,7 @@ func deposedWritesNothing(t *testing.T, s Store) {
 	for what, err := range map[string]error{
 		"CreateIncarnation": s.CreateIncarnation(ctx, inc), "UpdateIncarnation": s.UpdateIncarnation(ctx, inc), "PutJoins": s.PutJoins(ctx, read, read.Joins[0]),
 		"PutFreeze": s.PutFreeze(ctx, cke.Freeze{ID: "f"}), "PutComparison": s.PutComparison(ctx, cke.Comparison{}), "PutAuthorities": s.PutAuthorities(ctx, cke.Authorities{}, cke.Authorities{}),
-		"PutDrain": s.PutDrain(ctx, cke.Drain{Node: "n1"}), "EndDrain": s.EndDrain(ctx, "n1"), "EditReboots": s.EditReboots(ctx, func(q cke.Reboots) (cke.Reboots, error) { return q, nil }),
+		"PutDrain": s.PutDrain(ctx, cke.Drain{Node: "n1"}), "EndDrain": s.EndDrain(ctx, "n1"), "EditQueue": s.EditQueue(ctx, cke.RebootQueue, func(q cke.Queue) (cke.Queue, error) { return q, nil }),
 		"BeginRestore": s.BeginRestore(ctx, inc), "CancelRestore": s.CancelRestore(ctx, inc),
 		"SealDelete": s.SealDelete(ctx), "FinishDelete": s.FinishDelete(ctx),
 	} {

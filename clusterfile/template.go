@@ -60,6 +60,7 @@ func checkTemplate(f *findings, t cke.Template) {
 	checkPolicies(f, "policies", t.Policies)
 	checkBackup(f, "backup", t.Backup)
 	checkReboot(f, "reboot", t.Reboot)
+	checkRepair(f, "repair", t.Repair)
 	checkRemoval(f, c)
 	checkInventory(f, "inventory", t)
 }

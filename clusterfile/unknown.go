@@ -47,8 +47,6 @@ func keyOfCKE(t reflect.Type, key string) (what, remedy string, ok bool) {
 		case "service_subnet", "pod_subnet", "dns_servers", "dns_service", "taint_control_plane", "control_plane_tolerations",
 			"retire", "trusted_rest_mappings":
 			return etcdOnly, "Remove it with all keys below it.", true
-		case "repair":
-			return "is not known: cke repairs no machines", "Remove it with all keys below it.", true
 		case "etcd_backup":
 			return "is how Kubernetes backs up etcd; cke does this itself", "Remove it and write a backup section.", true
 		case "sabakan":
@@ -78,6 +76,33 @@ func keyOfCKE(t reflect.Type, key string) (what, remedy string, ok bool) {
 			return "has another name here", "Write max_concurrent.", true
 		case "eviction_timeout_seconds", "evict_retries", "evict_interval", "protected_namespaces":
 			return "is about pods of Kubernetes, and cke runs only etcd", "Remove it.", true
+		}
+	case reflect.TypeFor[cke.RepairOptions]():
+		switch key {
+		case "repair_procedures":
+			return "has another name here", "Write procedures, with one item for each fault: docs/repairs.md.", true
+		case "max_concurrent_repairs":
+			return "has another name here", "Write max_concurrent.", true
+		case "evict_retries", "evict_interval", "eviction_timeout_seconds", "protected_namespaces":
+			return "is about pods of Kubernetes, and cke runs only etcd", "Remove it.", true
+		}
+	case reflect.TypeFor[cke.RepairProcedure]():
+		switch key {
+		case "machine_types":
+			return "has another name here", "Write types.", true
+		case "repair_operations":
+			return "has another shape here", "Write one procedure for each operation, with its name as on.", true
+		}
+	case reflect.TypeFor[cke.RepairStep]():
+		switch key {
+		case "repair_command":
+			return "is a command in CKE; here it is named", "Put it into commands of the daemon's configuration, and write its name as command.", true
+		case "command_timeout_seconds", "watch_seconds":
+			return "is a number of seconds in CKE", "Write timeout: 5m and watch: 10m.", true
+		case "command_retries":
+			return "has another name here", "Write retries.", true
+		case "need_drain":
+			return "has another name here", "Write lease: false if the member may run meanwhile; it is stopped by default.", true
 		}
 	case reflect.TypeFor[cke.Bind]():
 		if key == "propagation" || key == "selinux_label" {

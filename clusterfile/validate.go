@@ -31,6 +31,7 @@ func checkCluster(f *findings, c cke.Cluster) {
 	checkPolicies(f, "policies", c.Policies)
 	checkBackup(f, "backup", c.Backup)
 	checkReboot(f, "reboot", c.Reboot)
+	checkRepair(f, "repair", c.Repair)
 	checkRemoval(f, c)
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"net"
+	"net/netip"
 	"net/url"
 	"os"
 	"path"
@@ -156,12 +157,21 @@ func checkRegistries(f *findings, p string, registries []cke.RegistryLogin) {
 func checkHTTP(f *findings, p string, h cke.HTTPConfig) {
 	for _, file := range []struct{ key, value string }{
 		{"tls.cert_file", h.TLS.CertFile}, {"tls.key_file", h.TLS.KeyFile}, {"tls.client_ca_file", h.TLS.ClientCAFile},
-		{"basic_auth.password_file", h.BasicAuth.PasswordFile},
+		{"basic_auth.password_file", h.BasicAuth.PasswordFile}, {"fleet_lock.password_file", h.FleetLock.PasswordFile},
 	} {
 		checkFile(f, p+"."+file.key, file.value)
 	}
 	together(f, p+".tls", "cert_file", h.TLS.CertFile, "key_file", h.TLS.KeyFile)
 	together(f, p+".basic_auth", "username", h.BasicAuth.Username, "password_file", h.BasicAuth.PasswordFile)
+	together(f, p+".fleet_lock", "username", h.FleetLock.Username, "password_file", h.FleetLock.PasswordFile)
+	if f.given(p+".fleet_lock") && h.FleetLock.Username == "" && h.FleetLock.PasswordFile == "" {
+		f.fault(p+".fleet_lock", "has no username and no password_file", "Add both, or remove it: then no agent may ask for a reboot.")
+	}
+	for i, s := range h.FleetLock.Proxies {
+		if n, err := netip.ParsePrefix(s); err != nil || n.Masked() != n {
+			f.fault(itemPath(p+".fleet_lock.proxies", i), fmt.Sprintf("%q is not a network", shorten(s)), "Write it as 10.0.0.5/32 or 10.0.0.0/24.")
+		}
+	}
 	if h.TLS.ClientCAFile != "" && h.TLS.CertFile == "" {
 		f.fault(p+".tls.cert_file", "is missing: client certificates need TLS", "Name the daemon's certificate and key.")
 	}

@@ -22,14 +22,11 @@ var commandName = regexp.MustCompile(`^[a-z0-9]([a-z0-9._-]{0,62}[a-z0-9])?$`)
 
 // checkReboot checks how nodes are rebooted.
 func checkReboot(f *findings, p string, o cke.RebootOptions) {
-	if o.Command == "" && f.given(p) && !f.isFaulty(p+".command") {
+	if o.Command == "" && !o.FleetLock && f.given(p) && !f.isFaulty(p+".command") {
 		f.fault(p+".command", "is missing: no node can be rebooted", "Write the name of a command in the daemon's configuration, as command: power-cycle.")
 	}
-	for _, c := range []struct{ key, name string }{{"command", o.Command}, {"check", o.Check}} {
-		if c.name != "" && !commandName.MatchString(c.name) {
-			f.fault(p+"."+c.key, fmt.Sprintf("%q is not the name of a command", shorten(c.name)), "Write a name from `commands` in the daemon's configuration, which has the program and its arguments.")
-		}
-	}
+	checkCommandName(f, p+".command", o.Command)
+	checkCommandName(f, p+".check", o.Check)
 	checkSpan(f, p+".command_timeout", o.CommandTimeout, time.Second, maxRebootSpan, "5m is usual.")
 	checkSpan(f, p+".boot_timeout", o.BootTimeout, time.Minute, maxRebootSpan, "30m is usual.")
 	checkSpan(f, p+".interval", o.Interval, time.Second, maxRebootSpan, "1m is usual.")
@@ -42,6 +39,13 @@ func checkReboot(f *findings, p string, o cke.RebootOptions) {
 	}
 	if f.given(p+".window") || o.Window != (cke.Window{}) {
 		checkOpening(f, p+".window", o.Window, "no node would ever be rebooted")
+	}
+}
+
+// checkCommandName checks the name of a command of the daemon's configuration; empty: there is none.
+func checkCommandName(f *findings, p, name string) {
+	if name != "" && !commandName.MatchString(name) {
+		f.fault(p, fmt.Sprintf("%q is not the name of a command", shorten(name)), "Write a name from `commands` in the daemon's configuration, which has the program and its arguments.")
 	}
 }
 

@@ -53,6 +53,8 @@ func Alerts() []Alert {
 			"Node {{ $labels.node }} of cluster {{ $labels.cluster }} does not answer", "ckecli node list --cluster {{ $labels.cluster }}"},
 		{"CkeRebootQueueStuck", Warning, "5m", `max by (cluster) (cke_reboot_queue_entries{state="failed"}) > 0 or (max by (cluster) (cke_reboot_queue_oldest_seconds) > 691200 and on (cluster) max by (cluster) (cke_reboot_queue_enabled) == 1)`,
 			"Nodes of cluster {{ $labels.cluster }} are not rebooted: one failed, or waits for longer than a week", "ckecli reboot-queue list --cluster {{ $labels.cluster }}"},
+		{"CkeRepairQueueStuck", Warning, "5m", `max by (cluster) (cke_repair_queue_entries{state="failed"}) > 0 or (max by (cluster) (cke_repair_queue_oldest_seconds) > 691200 and on (cluster) max by (cluster) (cke_repair_queue_enabled) == 1)`,
+			"Nodes of cluster {{ $labels.cluster }} are not repaired: one failed, or waits for longer than a week", "ckecli repair-queue list --cluster {{ $labels.cluster }}"},
 		{"CkeInventoryUnread", Warning, "10m", `time() - max by (cluster) (cke_inventory_last_success_timestamp_seconds) > 3600`,
 			"The inventory of cluster {{ $labels.cluster }} has not been read for more than an hour: no machine is exchanged", status},
 		{"CkeInventoryChangeWaits", Warning, "1h", `max by (cluster) (cke_inventory_change_pending) == 1 or max by (cluster) (cke_inventory_change_held) == 1`,

@@ -61,6 +61,15 @@ var cases = []scenario{
 	{"CkeRebootQueueStuck", "nodes reboot, and one that failed was skipped", 8, nil, 0, map[string]string{
 		`cke_reboot_queue_entries{cluster="prod",state="failed"}`: "0x10", `cke_reboot_queue_entries{cluster="prod",state="skipped"}`: "1x10",
 		`cke_reboot_queue_entries{cluster="prod",state="rebooting"}`: "1x10"}},
+	{"CkeRepairQueueStuck", "a node did not return", 8, of(), 1, map[string]string{
+		`cke_repair_queue_entries{cluster="prod",state="failed"}`: "1x10", `cke_repair_queue_entries{cluster="prod",state="queued"}`: "2x10"}},
+	{"CkeRepairQueueStuck", "a node waits for longer than a week", 8, of(), 700000, map[string]string{
+		`cke_repair_queue_oldest_seconds{cluster="prod"}`: "700000x10", `cke_repair_queue_enabled{cluster="prod"}`: "1x10"}},
+	{"CkeRepairQueueStuck", "a node waits for longer than a week in a queue that is disabled", 8, nil, 0, map[string]string{
+		`cke_repair_queue_oldest_seconds{cluster="prod"}`: "700000x10", `cke_repair_queue_enabled{cluster="prod"}`: "0x10"}},
+	{"CkeRepairQueueStuck", "nodes are repaired, and one that failed was skipped", 8, nil, 0, map[string]string{
+		`cke_repair_queue_entries{cluster="prod",state="failed"}`: "0x10", `cke_repair_queue_entries{cluster="prod",state="skipped"}`: "1x10",
+		`cke_repair_queue_entries{cluster="prod",state="repairing"}`: "1x10"}},
 
 	{"CkeNodeUnreachable", "a node is silent", 8, of("node", "cp2"), 0, map[string]string{
 		`cke_node_reachable{cluster="prod",node="cp2"}`: "0x10", `cke_node_drained{cluster="prod",node="cp2"}`: "0x10",

@@ -74,16 +74,20 @@ func (a *alerted) aClockIsOff() {
 	a.resolves()
 }
 
-// aRebootFails: the command that reboots a node fails, and an operator takes the node out of the queue.
+// aRebootFails: the command that reboots or repairs a node fails, and an operator takes the node out of the queue.
 func (a *alerted) aRebootFails() {
 	c, none := a.file(4), 0
 	c.Nodes[3].ControlPlane = false
 	c.Reboot = cke.RebootOptions{Command: "fails", Retries: &none}
+	c.Repair = cke.RepairOptions{Procedures: []cke.RepairProcedure{{On: "dead", Steps: []cke.RepairStep{{Command: "fails", Watch: cke.Duration(time.Second)}}}}}
 	a.set(c)
 	node := c.Nodes[3].Name()
 	a.do("reboot-queue", "add", node)
 	a.fires("CkeRebootQueueStuck")
 	a.do("reboot-queue", "cancel", node)
+	a.do("repair-queue", "add", node)
+	a.fires("CkeRepairQueueStuck")
+	a.do("repair-queue", "cancel", node)
 	a.resolves()
 	a.set(a.file(3))
 }

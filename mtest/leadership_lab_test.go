@@ -20,6 +20,7 @@ const takeover = 3*time.Second + 10*time.Second
 type hosts struct {
 	one, two *story
 	wire     *rig.Wire
+	store    *rig.Store
 }
 
 func newHosts(t *testing.T, l *lab.Lab, n int) hosts {
@@ -28,6 +29,7 @@ func newHosts(t *testing.T, l *lab.Lab, n int) hosts {
 	store, err := rig.StartStore(t.Context(), t.TempDir())
 	h.one.must(err)
 	t.Cleanup(store.Stop)
+	h.store = store
 	h.wire, err = rig.NewWire(store.Address)
 	h.one.must(err)
 	t.Cleanup(h.wire.Close)

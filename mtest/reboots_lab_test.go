@@ -18,8 +18,8 @@ import (
 
 // rebooted is what `ckecli reboot-queue list` shows.
 type rebooted struct {
-	Entries []cke.RebootStatus `json:"entries"`
-	History []cke.EndedReboot  `json:"history"`
+	Entries []cke.EntryStatus `json:"entries"`
+	History []cke.EndedEntry  `json:"history"`
 }
 
 // TestLabReboots_OneAfterTheOtherWhileClientsWrite reboots five nodes by a command that switches them off and on, while clients read and
@@ -51,7 +51,7 @@ func TestLabReboots_OneAfterTheOtherWhileClientsWrite(t *testing.T) {
 		order := []string{}
 		for _, e := range h {
 			order = append(order, e.Node)
-			if e.Result != cke.RebootDone || e.Attempts != 1 {
+			if e.Result != cke.EntryDone || e.Attempts != 1 {
 				m.Errorf("%+v", e)
 			}
 			m.Logf("%s: took %s", e.Node, e.Took().Round(time.Second))
@@ -90,7 +90,7 @@ func (m *loaded) neverReturns(spare string) {
 			m.Helper()
 			m.await("the other one to wait: "+why, seenLimit, func(cke.Status) bool {
 				r := m.entry(other)
-				return r != nil && r.State == cke.RebootQueued && strings.Contains(r.Waits, why)
+				return r != nil && r.State == cke.EntryQueued && strings.Contains(r.Waits, why)
 			})
 		}
 		waits(dead.Name + " failed")
@@ -116,7 +116,7 @@ func (m *loaded) reboots() (q rebooted) {
 }
 
 // entry is the reboot of a node as it is listed; nil: it is not in the queue.
-func (m *loaded) entry(node string) *cke.RebootStatus {
+func (m *loaded) entry(node string) *cke.EntryStatus {
 	m.Helper()
 	q := m.reboots()
 	for i := range q.Entries {

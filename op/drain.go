@@ -17,8 +17,9 @@ type DrainNode struct {
 	// Reason and By are of the lease, For is how long it is active from when it is recorded.
 	Reason, By string
 	For        time.Duration
-	// Reboot is the entry of the reboot queue that the lease is for; empty: an operator has it.
-	Reboot string
+	// Entry is the id of the entry of a queue that the lease is for, Queue that one; empty: an operator has it.
+	Entry string
+	Queue cke.QueueKind
 	// Accepted: the operator accepted that a cluster of one or two voters does not serve meanwhile.
 	Accepted bool
 }
@@ -69,7 +70,7 @@ func (d DrainNode) stopped(ctx context.Context, e Env) bool {
 
 func (d DrainNode) lease(ctx context.Context, e Env) error {
 	now := e.Now().UTC()
-	return e.Ledger.PutDrain(ctx, cke.Drain{Node: d.Node.Name(), Address: d.Node.Address, Reason: d.Reason, By: d.By, Since: now, Until: now.Add(d.For), Reboot: d.Reboot})
+	return e.Ledger.PutDrain(ctx, cke.Drain{Node: d.Node.Name(), Address: d.Node.Address, Reason: d.Reason, By: d.By, Since: now, Until: now.Add(d.For), Entry: d.Entry, Queue: d.Queue})
 }
 
 // stop asks for the arithmetic once more, and ends the lease unless the member is stopped.

@@ -55,9 +55,9 @@ func (Defragment) Traits() Traits        { return Traits{Repeat: RepeatFree} }
 func (DeleteCluster) Traits() Traits     { return Traits{} }
 func (Disarm) Traits() Traits            { return Traits{} }
 func (DrainNode) Traits() Traits         { return Traits{} }
-func (DrainForReboot) Traits() Traits    { return Traits{} }
-func (RunReboot) Traits() Traits         { return Traits{Repeat: RepeatFree} }
-func (NoteReboot) Traits() Traits        { return Traits{Idle: true, Repeat: RepeatFree} }
+func (LeaseEntry) Traits() Traits        { return Traits{} }
+func (RunEntry) Traits() Traits          { return Traits{Repeat: RepeatFree} }
+func (NoteEntry) Traits() Traits         { return Traits{Idle: true, Repeat: RepeatFree} }
 func (CancelRestore) Traits() Traits     { return Traits{} }
 func (Freeze) Traits() Traits            { return Traits{Repeat: RepeatFree} }
 func (Unfreeze) Traits() Traits          { return Traits{} }
@@ -82,14 +82,17 @@ func (StartChanged) Traits() Traits      { return Traits{Risky: true, Starts: tr
 func (PurgeVolume) Traits() Traits       { return Traits{} }
 func (UndeleteVolume) Traits() Traits    { return Traits{} }
 
+// aRepair is an entry of the repair queue.
+var aRepair = cke.Entry{On: "a fault"}
+
 // kinds are a value of each kind whose name is in records for itself, and of each other name that a kind has.
 var kinds = []Operation{
 	AbandonBootstrap{}, CleanUp{}, AddMember{}, ChangeAddress{}, AdoptMember{}, AllowWrites{}, RotateAuthority{},
 	AdvanceAuthority{}, Backup{}, Bootstrap{}, RenewCertificates{}, CompareData{}, Defragment{}, DeleteCluster{},
-	Disarm{}, DrainNode{}, DrainForReboot{}, RunReboot{}, NoteReboot{}, CancelRestore{}, Freeze{}, Unfreeze{}, EndFinding{}, Hibernate{}, KeepRunning{},
+	Disarm{}, DrainNode{}, LeaseEntry{}, RunEntry{}, NoteEntry{}, CancelRestore{}, Freeze{}, Unfreeze{}, EndFinding{}, Hibernate{}, KeepRunning{},
 	MarkEnded{}, MoveLeader{}, PromoteMember{}, Reclaim{}, RecordStart{}, RemoveMember{}, EndMembership{}, StopApart{}, StopStray{},
 	RestartMember{}, Restore{}, StartMembers{}, StartChanged{}, PurgeVolume{}, UndeleteVolume{},
-	Bootstrap{Resume: true}, Restore{Started: true}, SetAuth{}, SetAuth{On: true}, ChangeUser{},
+	Bootstrap{Resume: true}, Restore{Started: true}, LeaseEntry{Entry: aRepair}, RunEntry{Entry: aRepair}, NoteEntry{Entry: aRepair}, SetAuth{}, SetAuth{On: true}, ChangeUser{},
 	BeginRestore{Task: cke.Task{Restore: &cke.RestoreOrder{}}}, BeginRestore{Task: cke.Task{Restore: &cke.RestoreOrder{Survivor: "one"}}},
 }
 

@@ -103,13 +103,14 @@ func (c *chooser) newSearch() *search {
 	for _, m := range c.Status.Members {
 		s.used[m.Address] = true
 	}
+	repaired := func(h *cke.Host) bool {
+		return c.Status.Repairs != nil && slices.ContainsFunc(c.Status.Repairs.Entries, func(r cke.EntryStatus) bool { return r.Address == addressOf(*h) })
+	}
 	for i := range c.Read.Hosts {
+		s.repaired[c.Read.Hosts[i].ID] = repaired(&c.Read.Hosts[i])
 		if h := &c.Read.Hosts[i]; h.State == cke.HostUnhealthy || h.State == cke.HostUnreachable {
 			s.bad[c.zoneOf(h)]++
 		}
-	}
-	for _, serial := range c.Repaired {
-		s.repaired[serial] = true
 	}
 	return s
 }

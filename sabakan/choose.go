@@ -26,9 +26,8 @@ type Input struct {
 	Unregistered []string
 	// Checks are of machines that Choice.Check named before, by serial.
 	Checks map[string]Check
-	// Taken names the other cluster that a machine belongs to, by address. Repaired are the serials of those being repaired.
-	Taken    map[string]string
-	Repaired []string
+	// Taken names the other cluster that a machine belongs to, by address.
+	Taken map[string]string
 	// TakenProblem is why Taken is not known as it is now; empty: it is.
 	TakenProblem string
 	// Override: the operator asked for a change in spite of a stop that can be overridden.

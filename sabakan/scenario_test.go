@@ -108,7 +108,9 @@ var verbs = map[string]func(w *world, a words){
 	"checked":  func(w *world, a words) { w.check(a.number(0), "") },
 	"taken":    func(w *world, a words) { w.Taken = map[string]string{w.host(a.number(0)).Addresses[0]: "other"} },
 	"others":   func(w *world, a words) { w.TakenProblem = strings.Join(a, " ") },
-	"repaired": func(w *world, a words) { w.Repaired = []string{"s" + a[0]} },
+	"repaired": func(w *world, a words) {
+		w.Status.Repairs = &cke.QueueStatus{Entries: []cke.EntryStatus{{Entry: cke.Entry{Address: w.host(a.number(0)).Addresses[0]}}}}
+	},
 	// changes
 	"changed": func(w *world, a words) { w.changed(a.number(0), a.time(1)) },
 	"rolledback": func(w *world, a words) {

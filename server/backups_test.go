@@ -279,7 +279,7 @@ func boundedLabels(t *testing.T, m *server.Metrics) (series int) {
 	t.Helper()
 	allowed := map[string]*regexp.Regexp{
 		"cluster": regexp.MustCompile("^one$"), "operation": regexp.MustCompile("^[a-z-]+$"),
-		"state": regexp.MustCompile("^(" + strings.Join(cke.Outcomes(), "|") + "|queued|leased|rebooting|returning|skipped)$"), "cause": regexp.MustCompile("^[a-z]+$"), "condition": regexp.MustCompile("^[A-Za-z]+$"),
+		"state": regexp.MustCompile("^(" + strings.Join(cke.Outcomes(), "|") + "|queued|leased|rebooting|repairing|returning|skipped)$"), "cause": regexp.MustCompile("^[a-z]+$"), "condition": regexp.MustCompile("^[A-Za-z]+$"),
 		"health": regexp.MustCompile("^[A-Z]+$"), "code": regexp.MustCompile(`^CKE\d+$`), "work": regexp.MustCompile("^(take|list|older|beside|compact|prune|verify)$"),
 		"node": regexp.MustCompile(`^n\d$`), "member": regexp.MustCompile(`^n\d$`), "role": regexp.MustCompile("^(leader|follower|learner|-)$"),
 		"zone": regexp.MustCompile(`^rack\d$`), "result": regexp.MustCompile("^(connected|failed|done|canceled|undeclared)$"), "version": regexp.MustCompile(`^1\.2\.3$`), "goversion": regexp.MustCompile("^go"),

@@ -164,14 +164,14 @@ func (d *Daemon) term(ctx context.Context, cluster string, log *slog.Logger) (er
 	}
 	if seat.Commands != nil {
 		ctx, end := context.WithCancel(ctx)
-		reboots := NewReboots(ctx, nodes, seat.Commands, d.Now, log)
+		commands := NewCommands(ctx, nodes, seat.Commands, d.Now, log)
 		defer func() {
 			end()
-			if !reboots.Wait(rebootsEnd) {
-				log.Warn("a node that reboots is still being observed: it does not answer")
+			if !commands.Wait(commandsEnd) {
+				log.Warn("a node that reboots or is repaired is still being observed: it does not answer")
 			}
 		}()
-		loop.Reboots, loop.Env.Commands = reboots, reboots
+		loop.Commands, loop.Env.Commands = commands, commands
 	}
 	if seat.Snapshots != nil {
 		if loop.Env.Snapshots, err = seat.Snapshots(nodes); err != nil {

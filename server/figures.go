@@ -35,7 +35,7 @@ type section struct {
 func sections() []section {
 	return []section{
 		{"The daemon", daemonMetrics()}, {"Clusters", clusterMetrics()}, {"Members", memberMetrics()}, {"Nodes", nodeMetrics()},
-		{"Operations and tasks", operationMetrics()}, {"Reboots", rebootMetrics()}, {"Backups", backupMetrics()}, {"Inventory", inventoryMetrics()},
+		{"Operations and tasks", operationMetrics()}, {"Reboots", queueMetrics(cke.RebootQueue)}, {"Repairs", queueMetrics(cke.RepairQueue)}, {"Backups", backupMetrics()}, {"Inventory", inventoryMetrics()},
 	}
 }
 
@@ -184,57 +184,6 @@ func operationMetrics() []metric {
 			return unix(s.Operation.Time)
 		}),
 		one("tasks_pending", "Tasks that are not over.", func(in *strategy.Input, _ cke.Status) float64 { return float64(len(in.Requests.Tasks)) }),
-	}
-}
-
-// skippedReboot is the state, as metrics have it, of a reboot that failed and that no other one waits for.
-const skippedReboot = "skipped"
-
-// rebootsIn is the reboot queue of a status; one that was never used is empty.
-func rebootsIn(s cke.Status) cke.RebootsStatus {
-	if s.Reboots == nil {
-		return cke.RebootsStatus{}
-	}
-	return *s.Reboots
-}
-
-func rebootMetrics() []metric {
-	return []metric{
-		{gauge, "reboot_queue_entries", "How many nodes of the reboot queue are in the state; one that failed and was skipped is in the state skipped.", []string{"cluster", "state"}, func(_ *strategy.Input, s cke.Status, add add) {
-			count := map[string]int{skippedReboot: 0}
-			for _, state := range cke.RebootStates() {
-				count[string(state)] = 0
-			}
-			for _, e := range rebootsIn(s).Entries {
-				if e.Skipped {
-					count[skippedReboot]++
-				} else {
-					count[string(e.State)]++
-				}
-			}
-			for state, n := range count {
-				add(float64(n), state)
-			}
-		}},
-		one("reboot_queue_enabled", "1 while reboots are started, 0 while the queue is disabled.", func(_ *strategy.Input, s cke.Status) float64 { return truth(!rebootsIn(s).Disabled) }),
-		one("reboot_queue_oldest_seconds", "For how long the oldest entry of the reboot queue has been in it; 0 while it is empty.", func(_ *strategy.Input, s cke.Status) float64 {
-			oldest := 0.0
-			for _, e := range rebootsIn(s).Entries {
-				oldest = max(oldest, s.ObservedAt.Sub(e.AddedAt).Seconds())
-			}
-			return oldest
-		}),
-		{counter, "reboots_total", "Reboots that ended with the result: done, failed, canceled, or undeclared where the node left the cluster file.", []string{"cluster", "result"}, func(_ *strategy.Input, s cke.Status, add add) {
-			for _, result := range cke.RebootResults() {
-				add(float64(rebootsIn(s).Counts[result]), string(result))
-			}
-		}},
-		one("reboot_seconds", "How long the last reboot took that left the queue, from its command until its member was in sync; 0: none has.", func(_ *strategy.Input, s cke.Status) float64 {
-			if last := rebootsIn(s).Last; last != nil {
-				return last.Took().Seconds()
-			}
-			return 0
-		}),
 	}
 }
 

@@ -89,8 +89,8 @@ type Loop struct {
 	Progress *Progress
 	// Samples get each status that is made; nil: they are not kept.
 	Samples *Samples
-	// Reboots runs commands, and observes machines that reboot; nil: no node is rebooted.
-	Reboots *Reboots
+	// Commands runs commands, and observes machines that reboot or are repaired; nil: none is.
+	Commands *Commands
 	// Backups get what is declared and return their status; nil: none are taken.
 	Backups Backups
 	// Inventory gets what is declared and observed, and returns its status; nil: none is read.
@@ -267,8 +267,8 @@ func (l *Loop) look(ctx context.Context) (strategy.Input, error) {
 	}
 	in := strategy.NewInput(spec, identity, asked, seen, nil, l.status)
 	in.Failures, in.Completed, in.LeadsSince = l.failures, l.done, l.leads
-	l.Reboots.Update(in.Spec, identity, asked.Reboots)
-	in.Reboots = l.Reboots.Seen()
+	l.Commands.Update(in.Spec, identity, asked)
+	in.UnderWay = l.Commands.Seen()
 	if l.Backups != nil {
 		of := in
 		of.Identity = identity.BackedUp()
@@ -336,9 +336,9 @@ func (l *Loop) wait(ctx context.Context, again time.Duration) error {
 	defer timer.Stop()
 	var done chan struct{}
 	changed, stored := l.Observer.Changed(), l.Term.Changed()
-	var backups, reboots <-chan struct{}
-	if l.Reboots != nil {
-		reboots = l.Reboots.Changed()
+	var backups, commands <-chan struct{}
+	if l.Commands != nil {
+		commands = l.Commands.Changed()
 	}
 	if l.Backups != nil {
 		backups = l.Backups.Changed()
@@ -349,7 +349,7 @@ func (l *Loop) wait(ctx context.Context, again time.Duration) error {
 	}
 	if l.running != nil {
 		done = l.running.done
-		changed, stored, backups, inventory, reboots = nil, nil, nil, nil, nil
+		changed, stored, backups, inventory, commands = nil, nil, nil, nil, nil
 		timer.Reset(min(again, busyPause))
 	}
 	select {
@@ -360,7 +360,7 @@ func (l *Loop) wait(ctx context.Context, again time.Duration) error {
 	case <-changed:
 	case <-backups:
 	case <-inventory:
-	case <-reboots:
+	case <-commands:
 	case <-stored:
 		l.Observer.Retry() // a key or a host key may be what a node waited for
 	case <-timer.C:

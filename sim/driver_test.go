@@ -78,7 +78,7 @@ func newStage(t testing.TB, nodes int) *stage {
 func (s *stage) declare(nodes ...*sim.Node) { s.Store().SetSpec(s.cluster(nodes)) }
 
 func (s *stage) cluster(nodes []*sim.Node) cke.Cluster {
-	c := cke.Cluster{Name: clusterName, Backup: cke.Backup{Target: s.target}, Reboot: rebooting}
+	c := cke.Cluster{Name: clusterName, Backup: cke.Backup{Target: s.target}, Reboot: rebooting, Repair: repairing}
 	c.Policies.Replace.Mode = s.replace
 	for _, n := range nodes {
 		c.Nodes = append(c.Nodes, n.Declared())
@@ -218,7 +218,7 @@ func (d *driver) round(ctx context.Context) (again time.Duration, err error) {
 	of := in
 	of.Identity = identity.BackedUp()
 	d.Backups().Update(cke.BackupWanted{Spec: spec, Identity: of.Identity, Idle: strategy.NoBackups(&of)})
-	in.Backup, in.Reboots = d.Backups().Status(), d.RebootsSeen()
+	in.Backup, in.UnderWay = d.Backups().Status(), d.QueuesSeen()
 	if d.stage.blind != nil {
 		d.stage.blind(&in)
 	}

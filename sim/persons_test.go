@@ -15,7 +15,8 @@ var persons = []event{
 	{name: "drain", brings: "drain drain-node", weight: 2, do: func(n *nemesis, node *sim.Node) { n.drain(node.Name()) }},
 	{name: "undrain", weight: 1, do: func(n *nemesis, _ *sim.Node) { n.s.Store().Ask("undrain", func(r *cke.Requests) { r.Drains = nil }) }},
 	{name: "reboot nodes", brings: rebootOperations, weight: 1, do: func(n *nemesis, node *sim.Node) { n.reboot(node) }},
-	{name: "cancel, retry or skip reboots", brings: rebootOperations, weight: 1, do: func(n *nemesis, node *sim.Node) { n.judgeReboots(node) }},
+	{name: "repair machines", brings: repairOperations, weight: 1, do: func(n *nemesis, node *sim.Node) { n.repair(node) }},
+	{name: "cancel, retry or skip reboots and repairs", brings: rebootOperations + " " + repairOperations, weight: 1, do: func(n *nemesis, node *sim.Node) { n.judgeQueue(node) }},
 	{name: "a machine reboots when it is told to, or does not", brings: rebootOperations, weight: 1, do: func(n *nemesis, node *sim.Node) {
 		node.SetRebootMode(sim.RebootMode(n.IntN(int(sim.RebootModes))))
 	}},
@@ -206,7 +207,7 @@ func (n *nemesis) content() {
 	n.s.Store().Hibernate(false)
 	n.pause(false)
 	n.s.Store().Ask("undrain", func(r *cke.Requests) { r.Drains = nil })
-	n.endReboots()
+	n.endQueues()
 	for _, node := range n.s.Nodes() {
 		node.RepairData()
 		switch containers, _ := node.Look(); { // its voter may be needed

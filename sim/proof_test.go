@@ -117,21 +117,10 @@ var mutations = []mutation{
 	}, wrap: func(s *stage, e op.Env) op.Env { e.Snapshots = accepting{e.Snapshots, s}; return e }, begin: (*nemesis).outrun, often: hides, wants: []string{leftBeside}},
 	{name: "a restore compares what it reads", wrap: func(s *stage, e op.Env) op.Env { e.Snapshots = accepting{e.Snapshots, s}; return e },
 		begin: func(n *nemesis) { n.outrun(); n.s.DamageBeside() }, often: hides, wants: []string{leftBeside}},
-	{name: "one node of the reboot queue at a time", blind: func(in *strategy.Input) { // it sees neither those under way nor leases
-		flatter(in, func(m cke.Member) bool { return !m.Learner && m.Name != "" })
-		for i := range in.Seen.Etcd.Endpoints {
-			in.Seen.Etcd.Endpoints[i].RaftIndex, in.Seen.Etcd.Endpoints[i].RaftApplied = 1<<40, 1<<40
-		}
-		queued := func(r cke.Reboot) bool { return r.State == cke.RebootQueued }
-		if q := &in.Requests.Reboots; slices.ContainsFunc(q.Entries, queued) && !slices.ContainsFunc(q.Entries, func(r cke.Reboot) bool { return r.State == cke.RebootLeased }) {
-			q.Entries = slices.DeleteFunc(slices.Clone(q.Entries), func(r cke.Reboot) bool { return !queued(r) })
-			in.Requests.Drains, q.History = nil, nil
-		}
-	}, wrap: func(s *stage, e op.Env) op.Env {
-		e.Etcd, e.Ledger = flattering{e.Etcd, s}, leasing{e.Ledger}
-		return e
-	}, often: []func(*nemesis, *sim.Node){func(n *nemesis, _ *sim.Node) { n.s.addReboots(n.s.everyNode()...) }},
-		wants: []string{"is down through another one", "and takes the quorum away: attempt"}},
+	oneAtATime(cke.RebootQueue, (*stage).addReboots),
+	oneAtATime(cke.RepairQueue, (*stage).addRepairs),
+	{name: "so many repairs a day", blind: func(in *strategy.Input) { in.Requests.Repairs.History = nil },
+		often: []func(*nemesis, *sim.Node){func(n *nemesis, _ *sim.Node) { n.s.addRepairs(n.s.everyNode()...) }}, wants: []string{"repairs were started in a day"}},
 	{name: "guard before each request", store: func(s *stage) { s.Store().GuardOncePerMethod() }, wants: []string{"after its term"}},
 	{name: "ports of other clusters", blind: func(in *strategy.Input) {
 		in.Seen.Nodes = slices.Clone(in.Seen.Nodes)

@@ -7,36 +7,59 @@ import (
 	"time"
 
 	"cke"
+	"cke/op"
+	"cke/server/strategy"
 	"cke/sim"
 )
 
-// rebootOperations are those of the reboot queue.
-const rebootOperations = "drain-for-reboot reboot-node note-reboot"
+// Operations of the queues.
+const (
+	rebootOperations = "drain-for-reboot reboot-node note-reboot"
+	repairOperations = "drain-for-repair repair-node note-repair"
+)
 
 // rebooting is how cluster files say that nodes are rebooted.
 var rebooting = cke.RebootOptions{Command: sim.RebootCommand, CommandTimeout: cke.Duration(10 * time.Second), BootTimeout: cke.Duration(time.Minute),
 	Retries: new(1), Interval: cke.Duration(5 * time.Second), MaxConcurrent: 2, Settle: cke.Duration(10 * time.Second)}
 
-// editReboots changes the queue as an operator does. What is refused changes nothing.
-func (s *stage) editReboots(what string, edit func(cke.Reboots) (cke.Reboots, error)) {
+// repairing is how cluster files say that machines are repaired: the second step is not judged by another boot.
+var repairing = cke.RepairOptions{PerDay: 3, Cooldown: cke.Duration(time.Minute), Procedures: []cke.RepairProcedure{{On: "dead", Steps: []cke.RepairStep{
+	{Command: sim.RebootCommand, Timeout: cke.Duration(10 * time.Second), Watch: cke.Duration(time.Minute), Reboot: true},
+	{Command: sim.RebootCommand, Timeout: cke.Duration(10 * time.Second), Watch: cke.Duration(2 * time.Minute), Retries: 1}}}}}
+
+// editQueue changes a queue as an operator does. What is refused changes nothing.
+func (s *stage) editQueue(k cke.QueueKind, what string, edit func(cke.Queue) (cke.Queue, error)) {
 	s.Store().Ask(what, func(r *cke.Requests) {
-		if q, err := edit(r.Reboots); err == nil {
-			r.Reboots = q
+		if q, err := edit(*r.Queue(k)); err == nil {
+			*r.Queue(k) = q
 		}
 	})
 }
 
-// addReboots puts nodes of the cluster file into the queue.
+// editReboots is editQueue for the reboot queue.
+func (s *stage) editReboots(what string, edit func(cke.Queue) (cke.Queue, error)) {
+	s.editQueue(cke.RebootQueue, what, edit)
+}
+
+// addReboots puts nodes of the cluster file into the reboot queue, addRepairs into the repair queue.
 func (s *stage) addReboots(nodes ...string) {
+	s.enqueue(cke.RebootQueue, cke.Entry{Reason: "new kernel", By: "eve@host"}, nodes)
+}
+
+func (s *stage) addRepairs(nodes ...string) {
+	s.enqueue(cke.RepairQueue, cke.Entry{On: "dead", By: "eve@host"}, nodes)
+}
+
+func (s *stage) enqueue(k cke.QueueKind, as cke.Entry, nodes []string) {
 	declared, now := s.Store().Spec().Cluster, s.Now()
-	s.editReboots("reboot nodes", func(q cke.Reboots) (cke.Reboots, error) {
+	s.editQueue(k, "put nodes into the "+string(k)+" queue", func(q cke.Queue) (cke.Queue, error) {
 		var all []cke.Node
 		for _, name := range nodes {
 			if n, there := declared.Node(name); there && q.Of(n.Address) == nil {
 				all = append(all, n)
 			}
 		}
-		return q.Add(all, "new kernel", "eve@host", now)
+		return q.Add(all, as, now)
 	})
 }
 
@@ -49,46 +72,67 @@ func (n *nemesis) reboot(node *sim.Node) {
 	n.s.addReboots(node.Name())
 }
 
-// judgeReboots is what operators do about the queue.
-func (n *nemesis) judgeReboots(node *sim.Node) {
-	on, now, name := n.IntN(4) > 0, n.s.Now(), []string{node.Declared().Address}
+// repair asks for the repair of one machine, which may be on or off, or of all.
+func (n *nemesis) repair(node *sim.Node) {
 	switch n.IntN(4) {
 	case 0:
-		n.s.editReboots("enable or disable the reboot queue", func(q cke.Reboots) (cke.Reboots, error) { q.Disabled = !on; return q, nil })
+		n.s.addRepairs(n.s.everyNode()...)
+		return
 	case 1:
-		n.s.editReboots("cancel a reboot", func(q cke.Reboots) (cke.Reboots, error) { return q.Cancel(name, now) })
+		node.PowerOff()
+	}
+	n.s.addRepairs(node.Name())
+}
+
+// judgeQueue is what operators do about a queue.
+func (n *nemesis) judgeQueue(node *sim.Node) {
+	on, now, name := n.IntN(4) > 0, n.s.Now(), []string{node.Declared().Address}
+	k := cke.QueueKinds()[n.IntN(2)]
+	switch n.IntN(4) {
+	case 0:
+		n.s.editQueue(k, "enable or disable a queue", func(q cke.Queue) (cke.Queue, error) { q.Disabled = !on; return q, nil })
+	case 1:
+		n.s.editQueue(k, "cancel an entry", func(q cke.Queue) (cke.Queue, error) { return q.Cancel(name, now) })
 	case 2:
-		n.s.editReboots("retry a reboot", func(q cke.Reboots) (cke.Reboots, error) { return q.Retry(name, now) })
+		n.s.editQueue(k, "retry an entry", func(q cke.Queue) (cke.Queue, error) { return q.Retry(name, now) })
 	case 3:
-		n.s.editReboots("skip a reboot", func(q cke.Reboots) (cke.Reboots, error) { return q.Skip(name) })
+		n.s.editQueue(k, "skip an entry", func(q cke.Queue) (cke.Queue, error) { return q.Skip(name) })
 	}
 }
 
-// endReboots cancels what is in the queue, and lets machines reboot as they should.
-func (n *nemesis) endReboots() {
+// endQueues cancels what is in the queues, and lets machines reboot as they should.
+func (n *nemesis) endQueues() {
 	for _, node := range n.s.Nodes() {
 		node.SetRebootMode(sim.Reboots)
 	}
 	now := n.s.Now()
-	n.s.editReboots("cancel all reboots", func(q cke.Reboots) (cke.Reboots, error) {
-		var all []string
-		for _, r := range q.Entries {
-			all = append(all, r.Address)
-		}
-		slices.Sort(all)
-		q.Disabled = true
-		return q.Cancel(all, now)
-	})
+	for _, k := range cke.QueueKinds() {
+		n.s.editQueue(k, "cancel all entries", func(q cke.Queue) (cke.Queue, error) {
+			var all []string
+			for _, r := range q.Entries {
+				all = append(all, r.Address)
+			}
+			slices.Sort(all)
+			q.Disabled = true
+			return q.Cancel(all, now)
+		})
+	}
 }
 
 // rebooted plays until the queue is empty, or limit has passed, and returns the nodes in the order in which commands were started.
 func (s *stage) rebooted(limit time.Duration) (order []string) {
+	return s.emptied(cke.RebootQueue, limit)
+}
+
+// emptied is that for a queue.
+func (s *stage) emptied(k cke.QueueKind, limit time.Duration) (order []string) {
 	seen := map[string]bool{}
 	s.until(limit, func() bool {
 		s.succeed()
-		q := s.Store().Requests().Reboots
+		asked := s.Store().Requests()
+		q := asked.Queue(k)
 		for _, r := range q.Entries {
-			if r.State == cke.RebootRebooting && !seen[r.ID] {
+			if r.Acting() && !seen[r.ID] {
 				seen[r.ID] = true
 				order = append(order, r.Node)
 			}
@@ -135,7 +179,7 @@ func TestReboots_TheLeaderLast(t *testing.T) {
 			}
 		}
 		h := s.Store().Requests().Reboots.History
-		if len(h) != 4 || slices.ContainsFunc(h, func(e cke.EndedReboot) bool { return e.Result != cke.RebootDone || e.Attempts != 1 }) {
+		if len(h) != 4 || slices.ContainsFunc(h, func(e cke.EndedEntry) bool { return e.Result != cke.EntryDone || e.Attempts != 1 }) {
 			t.Errorf("%+v", h)
 		}
 		if !s.until(convergence, s.settled) || s.Violations() != nil {
@@ -159,14 +203,14 @@ func TestReboots_ANodeThatNeverReturns(t *testing.T) {
 		followers := slices.DeleteFunc([]string{"n1", "n2", "n3"}, func(n string) bool { return n == leader })
 		s.Node(followers[0]).SetRebootMode(sim.StaysOff)
 		s.addReboots(followers...)
-		state := func(node string) cke.RebootState {
+		state := func(node string) cke.EntryState {
 			r := s.Store().Requests().Reboots.Of(s.Node(node).Declared().Address)
 			if r == nil {
 				return ""
 			}
 			return r.State
 		}
-		if !s.until(time.Hour, func() bool { return state(followers[0]) == cke.RebootFailed }) {
+		if !s.until(time.Hour, func() bool { return state(followers[0]) == cke.EntryFailed }) {
 			t.Fatalf("%s is %s", followers[0], state(followers[0]))
 		}
 		if !s.hasProblem(cke.CodeReboot, followers[0]) {
@@ -180,12 +224,12 @@ func TestReboots_ANodeThatNeverReturns(t *testing.T) {
 			t.Error("nodes without members wait, too")
 		}
 		s.pass(10 * time.Minute)
-		if state(followers[1]) != cke.RebootQueued {
+		if state(followers[1]) != cke.EntryQueued {
 			t.Errorf("%s is %s", followers[1], state(followers[1]))
 		}
-		s.editReboots("skip", func(q cke.Reboots) (cke.Reboots, error) { return q.Skip(followers[:1]) })
+		s.editReboots("skip", func(q cke.Queue) (cke.Queue, error) { return q.Skip(followers[:1]) })
 		s.pass(10 * time.Minute)
-		if state(followers[1]) != cke.RebootQueued {
+		if state(followers[1]) != cke.EntryQueued {
 			t.Errorf("%s is %s although a member is away", followers[1], state(followers[1]))
 		}
 		s.Node(followers[0]).SetRebootMode(sim.Reboots)
@@ -194,7 +238,7 @@ func TestReboots_ANodeThatNeverReturns(t *testing.T) {
 			t.Errorf("%s is %s", followers[1], state(followers[1]))
 		}
 		now := s.Now()
-		s.editReboots("retry", func(q cke.Reboots) (cke.Reboots, error) { return q.Retry(followers[:1], now) })
+		s.editReboots("retry", func(q cke.Queue) (cke.Queue, error) { return q.Retry(followers[:1], now) })
 		if order := s.rebooted(time.Hour); len(order) != 1 || s.Violations() != nil {
 			t.Errorf("%v, %v", order, s.Violations())
 		}
@@ -204,6 +248,11 @@ func TestReboots_ANodeThatNeverReturns(t *testing.T) {
 // A daemon dies at every call of a reboot: the next one brings it to its end, and no machine is left without its member.
 func TestReboots_ADaemonDiesAtEveryCall(t *testing.T) {
 	t.Parallel()
+	diesAtEveryCall(t, cke.RebootQueue, (*stage).addReboots)
+}
+
+func diesAtEveryCall(t *testing.T, kind cke.QueueKind, add func(*stage, ...string)) {
+	t.Helper()
 	calls := 0
 	for k := 1; k == 1 || k <= calls; k++ {
 		play(t, 3, func(s *stage) {
@@ -211,7 +260,7 @@ func TestReboots_ADaemonDiesAtEveryCall(t *testing.T) {
 			if !s.until(convergence, s.settled) {
 				t.Fatal("does not form")
 			}
-			s.addReboots("n1", "n2", "n3")
+			add(s, "n1", "n2", "n3")
 			writes := 0
 			s.Judge = func(_ int, c sim.Call) sim.Verdict {
 				if !c.Writes {
@@ -226,11 +275,12 @@ func TestReboots_ADaemonDiesAtEveryCall(t *testing.T) {
 				}
 				return sim.KillAfter
 			}
-			order := s.rebooted(time.Hour)
+			order := s.emptied(kind, time.Hour)
 			if k == 1 {
 				calls = writes
 			}
-			if left := s.Store().Requests().Reboots; len(left.Entries) > 0 || !s.until(convergence, func() bool { s.succeed(); return s.settled() }) || s.Violations() != nil {
+			asked := s.Store().Requests()
+			if left := asked.Queue(kind); len(left.Entries) > 0 || !s.until(convergence, func() bool { s.succeed(); return s.settled() }) || s.Violations() != nil {
 				t.Errorf("killed at write %d: order %v, left %+v, %v", k, order, left.Entries, s.Violations())
 			}
 			for _, n := range s.Nodes() {
@@ -259,4 +309,109 @@ func (l leasing) PutDrain(ctx context.Context, d cke.Drain) error {
 		}
 	}
 	return l.Ledger.PutDrain(ctx, d)
+}
+
+// oneAtATime is the mutation of a daemon that sees neither what is under way in a queue nor leases.
+func oneAtATime(k cke.QueueKind, add func(*stage, ...string)) mutation {
+	return mutation{name: "one node of the " + string(k) + " queue at a time", blind: func(in *strategy.Input) {
+		flatter(in, func(m cke.Member) bool { return !m.Learner && m.Name != "" })
+		for i := range in.Seen.Etcd.Endpoints {
+			in.Seen.Etcd.Endpoints[i].RaftIndex, in.Seen.Etcd.Endpoints[i].RaftApplied = 1<<40, 1<<40
+		}
+		queued := func(r cke.Entry) bool { return r.State == cke.EntryQueued }
+		if q := in.Requests.Queue(k); slices.ContainsFunc(q.Entries, queued) && !slices.ContainsFunc(q.Entries, func(r cke.Entry) bool { return r.State == cke.EntryLeased }) {
+			q.Entries = slices.DeleteFunc(slices.Clone(q.Entries), func(r cke.Entry) bool { return !queued(r) })
+			in.Requests.Drains, q.History = nil, nil
+		}
+	}, wrap: func(s *stage, e op.Env) op.Env {
+		e.Etcd, e.Ledger = flattering{e.Etcd, s}, leasing{e.Ledger}
+		return e
+	}, often: []func(*nemesis, *sim.Node){func(n *nemesis, _ *sim.Node) { add(n.s, n.s.everyNode()...) }},
+		wants: []string{"is down through another one", "and takes the quorum away: attempt"}}
+}
+
+// Machines that are off are repaired one after the other, the member of none is lost, and a reboot that waits is not beside them.
+func TestRepairs_BringMachinesBack(t *testing.T) {
+	t.Parallel()
+	play(t, 5, func(s *stage) {
+		s.daemon()
+		if !s.until(convergence, s.settled) {
+			t.Fatal("does not form")
+		}
+		leader := s.leader()
+		var followers []string
+		for _, name := range []string{"n1", "n2", "n3", "n4", "n5"} {
+			if name != leader {
+				followers = append(followers, name)
+			}
+		}
+		s.Node(followers[0]).PowerOff()
+		s.Node(followers[1]).PowerOff()
+		s.addReboots(followers[2])
+		s.addRepairs(followers[:2]...)
+		order := s.emptied(cke.RepairQueue, time.Hour)
+		if !slices.Equal(order, followers[:2]) {
+			t.Errorf("repaired were %v of %v", order, followers[:2])
+		}
+		if left := s.rebooted(time.Hour); !slices.Equal(left, followers[2:3]) {
+			t.Errorf("rebooted were %v", left)
+		}
+		h := s.Store().Requests().Repairs.History
+		if len(h) != 2 || slices.ContainsFunc(h, func(e cke.EndedEntry) bool { return e.Result != cke.EntryDone || e.Attempts != 1 }) {
+			t.Errorf("%+v", h)
+		}
+		if !s.until(convergence, s.settled) || s.Violations() != nil {
+			t.Error(s.Violations())
+		}
+	})
+}
+
+// What does not help is tried step by step, and then waits for an operator.
+func TestRepairs_AMachineThatStaysOff(t *testing.T) {
+	t.Parallel()
+	play(t, 3, func(s *stage) {
+		s.daemon()
+		if !s.until(convergence, s.settled) {
+			t.Fatal("does not form")
+		}
+		leader := s.leader()
+		dead := "n1"
+		if leader == dead {
+			dead = "n2"
+		}
+		s.Node(dead).SetRebootMode(sim.StaysOff)
+		s.Node(dead).PowerOff()
+		s.addRepairs(dead)
+		entry := func() cke.Entry {
+			s.succeed()
+			r := s.Store().Requests().Repairs.Of(s.Node(dead).Declared().Address)
+			if r == nil {
+				return cke.Entry{}
+			}
+			return *r
+		}
+		if !s.until(time.Hour, func() bool { return entry().State == cke.EntryFailed }) {
+			t.Fatalf("%+v", entry())
+		}
+		if r := entry(); r.Step != 1 || r.Attempt != 3 || r.Earlier != 1 {
+			t.Errorf("%+v", r)
+		}
+		s.pass(time.Minute)
+		if !s.hasProblem(cke.CodeRepair, dead) || len(s.Store().Requests().Drains) > 0 {
+			t.Errorf("%+v, leases %+v", s.told().Problems, s.Store().Requests().Drains)
+		}
+		s.Node(dead).SetRebootMode(sim.Reboots)
+		now := s.Now()
+		s.editQueue(cke.RepairQueue, "retry", func(q cke.Queue) (cke.Queue, error) { return q.Retry([]string{dead}, now) })
+		s.emptied(cke.RepairQueue, time.Hour)
+		if !s.until(convergence, s.settled) || s.Violations() != nil {
+			t.Errorf("%+v, %v", entry(), s.Violations())
+		}
+	})
+}
+
+// A daemon dies at every call of a repair: the next one brings it to its end.
+func TestRepairs_ADaemonDiesAtEveryCall(t *testing.T) {
+	t.Parallel()
+	diesAtEveryCall(t, cke.RepairQueue, (*stage).addRepairs)
 }

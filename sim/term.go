@@ -308,12 +308,13 @@ func (t *Term) EndDrain(ctx context.Context, node string) error {
 	})
 }
 
-// EditReboots implements cke.Ledger.
-func (t *Term) EditReboots(ctx context.Context, edit func(cke.Reboots) (cke.Reboots, error)) error {
-	return t.write(ctx, "EditReboots", func(s *Store) error {
-		next, err := edit(s.requests.Reboots)
+// EditQueue implements cke.Ledger.
+func (t *Term) EditQueue(ctx context.Context, kind cke.QueueKind, edit func(cke.Queue) (cke.Queue, error)) error {
+	return t.write(ctx, "EditQueue", func(s *Store) error {
+		q := s.requests.Queue(kind)
+		next, err := edit(*q)
 		if err == nil {
-			s.requests.Reboots = next
+			*q = next
 		}
 		return err
 	})

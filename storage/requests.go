@@ -28,11 +28,16 @@ const (
 	requestDrain = "drain"
 	// requestInventory asks to apply a change that the inventory leads to; Args are a cke.InventoryOrder.
 	requestInventory = "inventory"
-	// requestReboots is the reboot queue; Args are cke.Reboots.
+	// requestReboots is the reboot queue; Args are cke.Queue.
 	requestReboots = "reboots"
+	// requestRepairs is the repair queue; Args are cke.Queue.
+	requestRepairs = "repairs"
 	// requestTask, a space and an id is something to do once; Args are a cke.Task.
 	requestTask = "task"
 )
+
+// requestQueues are the requests that are queues.
+var requestQueues = map[cke.QueueKind]string{cke.RebootQueue: requestReboots, cke.RepairQueue: requestRepairs}
 
 func drainOf(node string) string { return requestDrain + " " + node }
 

@@ -74,6 +74,14 @@ func (s ClusterState) Order() *cke.InventoryOrder {
 	return &o
 }
 
+// queueOf is a queue as it is stored.
+func queueOf(r Request) (q cke.Queue) {
+	if json.Unmarshal(r.Args, &q) != nil {
+		return cke.Queue{Disabled: true} // nothing is done for what cannot be read
+	}
+	return q
+}
+
 // Asked returns the requests; of tasks that cannot be read it has the ids.
 func (s ClusterState) Asked() cke.Requests {
 	asked := cke.Requests{Hold: s.Hold(), Applied: s.Applied(), Interrupt: s.generation(requestInterrupt)}
@@ -89,10 +97,9 @@ func (s ClusterState) Asked() cke.Requests {
 				asked.Drains = append(asked.Drains, d)
 			}
 		case requestReboots:
-			asked.Reboots = cke.Reboots{}
-			if json.Unmarshal(r.Args, &asked.Reboots) != nil {
-				asked.Reboots = cke.Reboots{Disabled: true} // nothing is done for what cannot be read
-			}
+			asked.Reboots = queueOf(r)
+		case requestRepairs:
+			asked.Repairs = queueOf(r)
 		case requestTask:
 			var t cke.Task
 			if json.Unmarshal(r.Args, &t) == nil {

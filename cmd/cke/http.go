@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/netip"
 	"os"
 	"strings"
 	"time"
@@ -31,7 +32,7 @@ func (p *process) serveHTTP(ctx context.Context, config cke.Config, page http.Ha
 	var handler http.Handler
 	for why := ""; ; {
 		var err error
-		if listener, handler, err = listenHTTP(config.HTTP, api.Handler()); err == nil {
+		if listener, handler, err = listenHTTP(config.HTTP, api.Handler(), p.fleetLock(config.HTTP.FleetLock)); err == nil {
 			break
 		}
 		if why != err.Error() {
@@ -88,14 +89,27 @@ func readPassword(file string) (string, error) {
 	return password, nil
 }
 
-// listenHTTP opens the address, with TLS and a password where they are configured.
-func listenHTTP(c cke.HTTPConfig, h http.Handler) (net.Listener, http.Handler, error) {
+// listenHTTP opens the address, with TLS and passwords where they are configured. That of FleetLock opens nothing else, and no other one
+// opens FleetLock.
+func listenHTTP(c cke.HTTPConfig, h, fleetLock http.Handler) (net.Listener, http.Handler, error) {
 	if c.BasicAuth.Username != "" {
 		password, err := readPassword(c.BasicAuth.PasswordFile)
 		if err != nil {
 			return nil, nil, err
 		}
 		h = withPassword(h, c.BasicAuth.Username, password)
+	}
+	if c.FleetLock.Set() {
+		password, err := readPassword(c.FleetLock.PasswordFile)
+		if err != nil {
+			return nil, nil, err
+		}
+		mux := http.NewServeMux()
+		mux.Handle("/", h)
+		for _, path := range []string{server.FleetLockAsk, server.FleetLockRelease} {
+			mux.Handle(path, withPassword(fleetLock, c.FleetLock.Username, password))
+		}
+		h = mux
 	}
 	var tlsConfig *tls.Config
 	if c.TLS.CertFile != "" {
@@ -139,6 +153,15 @@ func withPassword(h http.Handler, user, password string) http.Handler {
 		}
 		h.ServeHTTP(w, r)
 	})
+}
+
+// fleetLock answers agents that ask for reboots.
+func (p *process) fleetLock(c cke.FleetLockConfig) http.Handler {
+	f := server.FleetLock{Store: lockStore{p}, Now: time.Now, Log: p.log}
+	for _, s := range c.Proxies {
+		f.Proxies = append(f.Proxies, netip.MustParsePrefix(s)) // clusterfile has checked it
+	}
+	return f.Handler()
 }
 
 // health says what this daemon waits for. One whose store does not answer can do nothing, though it had begun to.

@@ -14,6 +14,7 @@ import (
 	"math/big"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -91,7 +92,7 @@ func serve(t *testing.T, c cke.HTTPConfig) (port string) {
 	if err := clusterfile.CheckConfig(cke.Config{HTTP: c}); err != nil {
 		t.Fatalf("the configuration is not even allowed: %v", err)
 	}
-	l, h, err := listenHTTP(c, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "hello") }))
+	l, h, err := listenHTTP(c, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "hello") }), http.NotFoundHandler())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -176,7 +177,7 @@ func TestListenHTTP_AsksForNameAndPassword(t *testing.T) {
 		if err := os.WriteFile(password, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if l, _, err := listenHTTP(c, http.NotFoundHandler()); err == nil || !strings.Contains(err.Error(), says) {
+		if l, _, err := listenHTTP(c, http.NotFoundHandler(), nil); err == nil || !strings.Contains(err.Error(), says) {
 			if err == nil {
 				l.Close()
 			}
@@ -234,7 +235,7 @@ func TestListenHTTP_SaysWhichFileIsNoGood(t *testing.T) {
 		{cke.HTTPConfig{TLS: cke.HTTPTLS{CertFile: cert, KeyFile: key, ClientCAFile: none}}, "read the client CA"},
 		{cke.HTTPConfig{TLS: cke.HTTPTLS{CertFile: cert, KeyFile: key, ClientCAFile: rubbish}}, "has no certificate in it"},
 	} {
-		if _, _, err := listenHTTP(tt.config, http.NotFoundHandler()); err == nil || !strings.Contains(err.Error(), tt.says) {
+		if _, _, err := listenHTTP(tt.config, http.NotFoundHandler(), nil); err == nil || !strings.Contains(err.Error(), tt.says) {
 			t.Errorf("%v, want %q", err, tt.says)
 		}
 	}
@@ -247,5 +248,71 @@ func TestProcess_IsNotHealthyBeforeTheStoreIsOpen(t *testing.T) {
 	}
 	if _, err := p.statuses(t.Context()); err == nil || !strings.Contains(err.Error(), "the store is not open: starting") {
 		t.Error(err)
+	}
+}
+
+// The password of agents opens FleetLock and nothing else, that of readers everything else.
+func TestListenHTTP_FleetLockHasAPasswordOfItsOwn(t *testing.T) {
+	dir := t.TempDir()
+	secret := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	c := cke.HTTPConfig{Listen: "127.0.0.1:0", BasicAuth: cke.BasicAuth{Username: "ops", PasswordFile: secret("ops", "one")},
+		FleetLock: cke.FleetLockConfig{Username: "agents", PasswordFile: secret("agents", "two")}}
+	page := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "page") })
+	lock := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		io.WriteString(w, "lock")
+	})
+	l, h, err := listenHTTP(c, page, lock)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &http.Server{Handler: h}
+	go s.Serve(l)
+	t.Cleanup(func() { s.Close() })
+	ask := func(path, user, password string, body io.Reader) (int, string) {
+		t.Helper()
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+l.Addr().String()+path, body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if user != "" {
+			r.SetBasicAuth(user, password)
+		}
+		resp, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		text, _ := io.ReadAll(resp.Body)
+		return resp.StatusCode, string(text)
+	}
+	for _, row := range []struct {
+		path, user, password string
+		code                 int
+	}{
+		{server.FleetLockAsk, "agents", "two", 200}, {server.FleetLockRelease, "agents", "two", 200}, {"/", "ops", "one", 200},
+		{server.FleetLockAsk, "ops", "one", 401}, {server.FleetLockRelease, "", "", 401}, {"/", "agents", "two", 401}, {"/v1/other", "agents", "two", 401},
+	} {
+		if code, text := ask(row.path, row.user, row.password, nil); code != row.code {
+			t.Errorf("%+v: %d %s", row, code, text)
+		}
+	}
+	c.FleetLock = cke.FleetLockConfig{}
+	c.Listen = "127.0.0.1:0"
+	l2, h, err := listenHTTP(c, page, lock)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l2.Close()
+	w := httptest.NewRecorder()
+	r := httptest.NewRequest(http.MethodPost, server.FleetLockAsk, nil)
+	r.SetBasicAuth("ops", "one")
+	if h.ServeHTTP(w, r); w.Body.String() != "page" { // it is off unless configured
+		t.Errorf("%d %s", w.Code, w.Body)
 	}
 }

@@ -82,7 +82,7 @@ func TestListenHTTP_DropsAClientThatReadsNothing(t *testing.T) {
 				return
 			}
 		}
-	}))
+	}), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -93,4 +93,7 @@ options:
 
 # How nodes of the reboot queue are rebooted; the command is one of the daemon's configuration:
 # reboot: {command: power-cycle, boot_timeout: 30m, window: {schedule: "0 2 * * 6", duration: 4h}}
+
+# How machines of the repair queue are repaired:
+# repair: {procedures: [{on: unreachable, steps: [{command: power-cycle, watch: 10m, reboot: true}]}]}
 `

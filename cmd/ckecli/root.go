@@ -42,7 +42,7 @@ func newRootCommand(a *app) *cobra.Command {
 		&cobra.Group{ID: groupSelf, Title: "About ckecli:"},
 	)
 	root.AddCommand(
-		newClusterCommand(a), newReplaceCommand(a), newTaskCommand(a), newPauseCommand(a), newResumeCommand(a), newRebootQueueCommand(a),
+		newClusterCommand(a), newReplaceCommand(a), newTaskCommand(a), newPauseCommand(a), newResumeCommand(a), newRebootQueueCommand(a), newRepairQueueCommand(a),
 		newStatusCommand(a), newPlanCommand(a), newHistoryCommand(a), newLeaderCommand(a), newPreflightCommand(a), newMonitoringCommand(a),
 		newBackupCommand(a), newRestoreCommand(a), newRecoverCommand(a),
 		newNodeCommand(a), newSSHKeyCommand(a), newEtcdCommand(a), newCACommand(a), newVolumeCommand(a), newImagesCommand(a), newSabakanCommand(a),

@@ -102,8 +102,11 @@ func (a *app) facts(sc screen, wide bool) *term.Labels {
 	if h := s.Hibernation; h != nil {
 		l.Add("Hibernated", term.Styled(term.Yellow, words.Hibernation(s.Cluster, *h)))
 	}
-	if text := words.Reboots(s); text != "" {
+	if text := words.Queue(s.Reboots); text != "" {
 		l.Add("Reboots", term.Text(text))
+	}
+	if text := words.Queue(s.Repairs); text != "" {
+		l.Add("Repairs", term.Text(text))
 	}
 	if s.Spread != nil {
 		l.Add("Zones", term.Text(words.Zones(*s.Spread)))

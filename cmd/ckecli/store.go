@@ -22,7 +22,7 @@ type store interface {
 	tasks
 	rests
 	inventories
-	reboots
+	queues
 	Close() error
 }
 

@@ -31,8 +31,8 @@ type Input struct {
 	Backup *cke.BackupStatus
 	// Inventory is the status of the inventory; nil: there is none, or nothing is known yet.
 	Inventory *cke.InventoryStatus
-	// Reboots is what is known of reboots under way beside what is on record.
-	Reboots cke.RebootsSeen
+	// UnderWay is what is known of reboots and repairs under way beside what is on record.
+	UnderWay cke.QueuesSeen
 	// LeadsSince is since when this daemon leads the cluster.
 	LeadsSince time.Time
 	// Before is the previous status; times of transition are read from it.

@@ -62,5 +62,5 @@ func Asked(in Input) (d Decision, lines []string) {
 	return d, lines
 }
 
-// RebootOrder are the queued reboots in their turn.
-func RebootOrder(in Input) []cke.Reboot { return in.rebootOrder() }
+// QueueOrder are the queued entries in their turn.
+func QueueOrder(in Input) []cke.Entry { return in.queueOrder() }

@@ -23,7 +23,7 @@ func rebootable(members, nodes int) *scene {
 		s.Seen.Nodes = append(s.Seen.Nodes, cke.NodeStatus{Node: n, SeenAt: noon, Clock: noon})
 	}
 	s.Spec.Reboot = cke.RebootOptions{Command: "power-cycle"}.WithDefaults()
-	s.Reboots.Commands = []string{"power-cycle", "ready"}
+	s.UnderWay.Commands = []string{"power-cycle", "ready"}
 	for i := range s.Seen.Etcd.Endpoints {
 		s.Seen.Etcd.Endpoints[i].RaftIndex, s.Seen.Etcd.Endpoints[i].RaftApplied = 100, 100
 	}
@@ -34,45 +34,51 @@ func rebootable(members, nodes int) *scene {
 func (s *scene) queued(nodes ...int) *scene {
 	for _, i := range nodes {
 		n := s.Spec.Nodes[i-1]
-		s.Requests.Reboots.Entries = append(s.Requests.Reboots.Entries, cke.Reboot{ID: "r" + n.Name(), Node: n.Name(), Address: n.Address, State: cke.RebootQueued, AddedAt: noon.Add(-time.Hour), Since: noon.Add(-time.Hour)})
+		s.Requests.Reboots.Entries = append(s.Requests.Reboots.Entries, cke.Entry{ID: "r" + n.Name(), Node: n.Name(), Address: n.Address, State: cke.EntryQueued, AddedAt: noon.Add(-time.Hour), Since: noon.Add(-time.Hour)})
 	}
 	return s
 }
 
-// entry is the reboot of a node.
-func (s *scene) entry(i int) *cke.Reboot { return s.Requests.Reboots.Of(s.Spec.Nodes[i-1].Address) }
+// entry is the repair or the reboot of a node.
+func (s *scene) entry(i int) *cke.Entry {
+	address := s.Spec.Nodes[i-1].Address
+	if r := s.Requests.Repairs.Of(address); r != nil {
+		return r
+	}
+	return s.Requests.Reboots.Of(address)
+}
 
 // in lets the reboot of a node be in a state since some time ago; one with a member has its lease until it returns.
-func (s *scene) in(i int, state cke.RebootState, ago time.Duration) *scene {
+func (s *scene) in(i int, state cke.EntryState, ago time.Duration) *scene {
 	if s.entry(i) == nil {
 		s.queued(i)
 	}
 	r := s.entry(i)
 	r.State, r.Since = state, noon.Add(-ago)
-	if state == cke.RebootRebooting {
+	if state == cke.EntryRebooting {
 		r.Attempt, r.StartedAt, r.Boot = 1, r.Since, cke.Boot{Kernel: "k", Init: "1"}
 	}
-	if _, carries := s.Identity.On(s.Spec.Nodes[i-1]); carries && (state == cke.RebootLeased || state == cke.RebootRebooting) {
+	if _, carries := s.Identity.On(s.Spec.Nodes[i-1]); carries && (state == cke.EntryLeased || state == cke.EntryRebooting) {
 		s.drained(i)
-		s.Requests.Drains[0].Reboot, s.Requests.Drains[0].Address = r.ID, r.Address
+		s.Requests.Drains[0].Entry, s.Requests.Drains[0].Address = r.ID, r.Address
 	}
 	return s
 }
 
 // showing lets a machine that reboots show which boot of it runs.
 func (s *scene) showing(i int, init string) *scene {
-	return s.knowing(i, func(k *cke.RebootSeen) { k.Boot, k.BootAt = cke.Boot{Kernel: "k", Init: init}, noon })
+	return s.knowing(i, func(k *cke.EntrySeen) { k.Boot, k.BootAt = cke.Boot{Kernel: "k", Init: init}, noon })
 }
 
 // knowing changes what the daemon knows of a reboot.
-func (s *scene) knowing(i int, change func(*cke.RebootSeen)) *scene {
+func (s *scene) knowing(i int, change func(*cke.EntrySeen)) *scene {
 	r := s.entry(i)
-	at := slices.IndexFunc(s.Reboots.Seen, func(k cke.RebootSeen) bool { return k.Reboot == r.ID })
+	at := slices.IndexFunc(s.UnderWay.Seen, func(k cke.EntrySeen) bool { return k.Entry == r.ID })
 	if at < 0 {
-		s.Reboots.Seen = append(s.Reboots.Seen, cke.RebootSeen{Reboot: r.ID, Attempt: r.Attempt})
-		at = len(s.Reboots.Seen) - 1
+		s.UnderWay.Seen = append(s.UnderWay.Seen, cke.EntrySeen{Entry: r.ID, Attempt: r.Attempt})
+		at = len(s.UnderWay.Seen) - 1
 	}
-	change(&s.Reboots.Seen[at])
+	change(&s.UnderWay.Seen[at])
 	return s
 }
 
@@ -93,8 +99,8 @@ func (s *scene) served(i int, d time.Duration) *scene {
 // done is what is done for a reboot, in words.
 func done(d strategy.Decision) string {
 	switch o := d.Operation.(type) {
-	case op.DrainForReboot:
-		what := "drain " + o.Reboot.Node
+	case op.LeaseEntry:
+		what := "drain " + o.Entry.Node
 		if o.Drain != nil && o.Drain.Join == nil {
 			what += " without a stop"
 		}
@@ -102,18 +108,21 @@ func done(d strategy.Decision) string {
 			what += ", " + o.Successor.Node.Name() + " leads"
 		}
 		return what
-	case op.RunReboot:
+	case op.RunEntry:
 		if o.Again {
-			return "run " + o.Reboot.Node + " again"
+			return "run " + o.Entry.Node + " again"
 		}
-		return "run " + o.Reboot.Node
-	case op.NoteReboot:
-		what := fmt.Sprintf("note %s %s%s", o.Reboot.Node, o.To, o.Result)
+		return "run " + o.Entry.Node
+	case op.NoteEntry:
+		what := fmt.Sprintf("note %s %s%s", o.Entry.Node, o.To, o.Result)
 		if o.To != "" && o.Result != "" {
-			what = fmt.Sprintf("note %s %s, %s", o.Reboot.Node, o.To, o.Result)
+			what = fmt.Sprintf("note %s %s, %s", o.Entry.Node, o.To, o.Result)
 		}
 		if o.Ended != nil {
 			what += "ended"
+		}
+		if o.NextStep {
+			what += ", next step"
 		}
 		if o.Release {
 			what += ", released"
@@ -147,7 +156,7 @@ func checkReboots(t *testing.T, rows []rebootRow) {
 // The gate: who may be drained, and why not.
 func TestReboots_WhoMayGoDown(t *testing.T) {
 	old := func(s *scene) { // a reboot that ended long ago
-		s.Requests.Reboots.History = []cke.EndedReboot{{Address: "10.0.0.9", StartedAt: noon.Add(-2 * time.Hour), EndedAt: noon.Add(-time.Hour)}}
+		s.Requests.Reboots.History = []cke.EndedEntry{{Address: "10.0.0.9", StartedAt: noon.Add(-2 * time.Hour), EndedAt: noon.Add(-time.Hour)}}
 	}
 	window := func(schedule string) func(*scene) {
 		return func(s *scene) {
@@ -162,7 +171,7 @@ func TestReboots_WhoMayGoDown(t *testing.T) {
 		{"the queue is disabled", rebootable(3, 4).queued(2, 4).with(func(s *scene) { s.Requests.Reboots.Disabled = true }), "", "disabled"},
 		{"the cluster is paused", rebootable(3, 3).queued(2).held(), "", "paused"},
 		{"no command in the file", rebootable(3, 3).queued(2).with(func(s *scene) { s.Spec.Reboot = cke.RebootOptions{} }), "", "names no reboot.command"},
-		{"no such command in the configuration", rebootable(3, 3).queued(2).with(func(s *scene) { s.Reboots.Commands = nil }), "", "has no command power-cycle"},
+		{"no such command in the configuration", rebootable(3, 3).queued(2).with(func(s *scene) { s.UnderWay.Commands = nil }), "", "has no command power-cycle"},
 		{"no such check in the configuration", rebootable(3, 3).queued(2).with(func(s *scene) { s.Spec.Reboot.Check = "x" }), "", "has no command x"},
 		{"the window is closed", rebootable(3, 3).queued(2).with(window("0 3 * * *")), "", "the next window starts at 2026-05-02T03:00:00Z"},
 		{"the window is open", rebootable(3, 3).queued(2).with(window("30 11 * * *")), "drain n2", ""},
@@ -185,11 +194,11 @@ func TestReboots_WhoMayGoDown(t *testing.T) {
 		{"two voters", rebootable(2, 2).queued(2), "", "1 healthy, 2 needed"},
 		{"one voter", rebootable(1, 1).queued(1), "", "0 healthy, 1 needed"},
 		{"the last reboot has just ended", rebootable(3, 3).queued(2).with(func(s *scene) {
-			s.Requests.Reboots.History = []cke.EndedReboot{{Address: "10.0.0.3", StartedAt: noon.Add(-time.Hour), EndedAt: noon.Add(-time.Minute)}}
+			s.Requests.Reboots.History = []cke.EndedEntry{{Address: "10.0.0.3", StartedAt: noon.Add(-time.Hour), EndedAt: noon.Add(-time.Minute)}}
 		}), "", "settle"},
-		{"another one failed", rebootable(3, 4).queued(2).in(3, cke.RebootFailed, time.Hour), "", "the reboot of n3 failed: retry, skip or cancel it"},
-		{"another one failed and was skipped", rebootable(3, 4).queued(2).in(3, cke.RebootFailed, time.Hour).with(func(s *scene) { s.entry(3).Skipped = true }), "drain n2", ""},
-		{"another one failed, and no member is there", rebootable(3, 4).queued(4).in(3, cke.RebootFailed, time.Hour), "drain n4", ""},
+		{"another one failed", rebootable(3, 4).queued(2).in(3, cke.EntryFailed, time.Hour), "", "the reboot of n3 failed: retry, skip or cancel it"},
+		{"another one failed and was skipped", rebootable(3, 4).queued(2).in(3, cke.EntryFailed, time.Hour).with(func(s *scene) { s.entry(3).Skipped = true }), "drain n2", ""},
+		{"another one failed, and no member is there", rebootable(3, 4).queued(4).in(3, cke.EntryFailed, time.Hour), "drain n4", ""},
 		{"the attempt before has just failed", rebootable(3, 3).queued(2).with(func(s *scene) {
 			r := s.entry(2)
 			r.Attempt, r.Since, r.Error = 1, noon.Add(-time.Second), "no power"
@@ -197,9 +206,9 @@ func TestReboots_WhoMayGoDown(t *testing.T) {
 		{"a foreign member is on the node", rebootable(3, 3).queued(2).with(func(s *scene) {
 			s.Seen.Etcd.Members = append(s.Seen.Etcd.Members, cke.Member{ID: "f00", Name: "theirs", PeerURLs: []string{"https://10.0.0.2:12380"}})
 		}), "", "foreign"},
-		{"a node with a member while another one reboots", rebootable(3, 3).queued(3).in(2, cke.RebootRebooting, time.Minute).silent(2).with(func(s *scene) { s.Spec.Reboot.MaxConcurrent = 5 }), "", "n2 is rebooting"},
-		{"max_concurrent", rebootable(3, 5).queued(4).in(5, cke.RebootRebooting, time.Minute), "", "1 reboot is under way (max_concurrent)"},
-		{"more at once, without members", rebootable(3, 5).queued(4).in(5, cke.RebootRebooting, time.Minute).commandEnded(5, time.Second, "").with(func(s *scene) { s.Spec.Reboot.MaxConcurrent = 2 }), "drain n4", ""},
+		{"a node with a member while another one reboots", rebootable(3, 3).queued(3).in(2, cke.EntryRebooting, time.Minute).silent(2).with(func(s *scene) { s.Spec.Reboot.MaxConcurrent = 5 }), "", "n2 is rebooting"},
+		{"max_concurrent", rebootable(3, 5).queued(4).in(5, cke.EntryRebooting, time.Minute), "", "1 reboot is under way (max_concurrent)"},
+		{"more at once, without members", rebootable(3, 5).queued(4).in(5, cke.EntryRebooting, time.Minute).commandEnded(5, time.Second, "").with(func(s *scene) { s.Spec.Reboot.MaxConcurrent = 2 }), "drain n4", ""},
 		{"a cluster that is not formed", forming(3, true).queued(2), "resume-bootstrap", ""},
 	})
 }
@@ -215,7 +224,7 @@ func TestReboots_Order(t *testing.T) {
 	zones(s, "a", "b", "a", "b", "a")
 	order := func() string {
 		var names []string
-		for _, r := range strategy.RebootOrder(s.Input) {
+		for _, r := range strategy.QueueOrder(s.Input) {
 			names = append(names, r.Node)
 		}
 		return strings.Join(names, " ")
@@ -223,7 +232,7 @@ func TestReboots_Order(t *testing.T) {
 	if got := order(); got != "n6 n5 n2 n4 n3 n1" {
 		t.Error(got)
 	}
-	s.Requests.Reboots.History = []cke.EndedReboot{{Address: s.Spec.Nodes[0].Address, Result: cke.RebootDone}} // a zone that was begun goes on
+	s.Requests.Reboots.History = []cke.EndedEntry{{Address: s.Spec.Nodes[0].Address, Result: cke.EntryDone}} // a zone that was begun goes on
 	if got := order(); got != "n6 n5 n3 n2 n4 n1" {
 		t.Error(got)
 	}
@@ -234,19 +243,19 @@ func TestReboots_UnderWay(t *testing.T) {
 	gone := func(s *scene) { s.Requests.Drains = nil }
 	canceled := func(i int) func(*scene) { return func(s *scene) { s.entry(i).Canceled = true } }
 	check := func(s *scene) { s.Spec.Reboot.Check = "ready" }
-	rebooting := func(ago time.Duration) *scene { return rebootable(3, 3).in(2, cke.RebootRebooting, ago) }
+	rebooting := func(ago time.Duration) *scene { return rebootable(3, 3).in(2, cke.EntryRebooting, ago) }
 	checkReboots(t, []rebootRow{
-		{"leased", rebootable(3, 3).in(2, cke.RebootLeased, time.Second), "run n2", ""},
-		{"leased, and canceled", rebootable(3, 3).in(2, cke.RebootLeased, time.Second).with(canceled(2)), "note n2 canceled, released", ""},
-		{"leased, and the lease is over", rebootable(3, 3).in(2, cke.RebootLeased, time.Second).with(gone), "note n2 queued", "its lease is over"},
-		{"leased, and an operator has the lease", rebootable(3, 3).in(2, cke.RebootLeased, time.Second).with(func(s *scene) { s.Requests.Drains[0].Reboot = "" }), "note n2 queued", ""},
-		{"leased, and the quorum is lost", rebootable(3, 3).in(2, cke.RebootLeased, time.Second).silent(3).lost(), "note n2 queued, released", "may help"},
-		{"leased for long", rebootable(3, 3).in(2, cke.RebootLeased, time.Hour), "note n2 failed, failed, released", "could not be started"},
-		{"leased, without a member", rebootable(3, 4).in(4, cke.RebootLeased, time.Second), "run n4", ""},
+		{"leased", rebootable(3, 3).in(2, cke.EntryLeased, time.Second), "run n2", ""},
+		{"leased, and canceled", rebootable(3, 3).in(2, cke.EntryLeased, time.Second).with(canceled(2)), "note n2 canceled, released", ""},
+		{"leased, and the lease is over", rebootable(3, 3).in(2, cke.EntryLeased, time.Second).with(gone), "note n2 queued", "its lease is over"},
+		{"leased, and an operator has the lease", rebootable(3, 3).in(2, cke.EntryLeased, time.Second).with(func(s *scene) { s.Requests.Drains[0].Entry = "" }), "note n2 queued", ""},
+		{"leased, and the quorum is lost", rebootable(3, 3).in(2, cke.EntryLeased, time.Second).silent(3).lost(), "note n2 queued, released", "may help"},
+		{"leased for long", rebootable(3, 3).in(2, cke.EntryLeased, time.Hour), "note n2 failed, failed, released", "could not be started"},
+		{"leased, without a member", rebootable(3, 4).in(4, cke.EntryLeased, time.Second), "run n4", ""},
 
-		{"the command runs", rebooting(time.Minute).knowing(2, func(k *cke.RebootSeen) { k.Running = true }).showing(2, "1"), "", "n2"},
-		{"the command has ended", rebooting(time.Minute).knowing(2, func(k *cke.RebootSeen) { k.Ended = &cke.CommandEnd{At: noon} }), "note n2 ended", "ended"},
-		{"the command has failed", rebooting(time.Minute).knowing(2, func(k *cke.RebootSeen) { k.Ended = &cke.CommandEnd{At: noon, Error: "no power"} }), "note n2 ended", "failed: no power"},
+		{"the command runs", rebooting(time.Minute).knowing(2, func(k *cke.EntrySeen) { k.Running = true }).showing(2, "1"), "", "n2"},
+		{"the command has ended", rebooting(time.Minute).knowing(2, func(k *cke.EntrySeen) { k.Ended = &cke.CommandEnd{At: noon} }), "note n2 ended", "ended"},
+		{"the command has failed", rebooting(time.Minute).knowing(2, func(k *cke.EntrySeen) { k.Ended = &cke.CommandEnd{At: noon, Error: "no power"} }), "note n2 ended", "failed: no power"},
 		{"nothing happens yet", rebooting(time.Minute).commandEnded(2, 30*time.Second, "").showing(2, "1"), "", "n2"},
 		{"the machine is away", rebooting(10*time.Minute).commandEnded(2, 10*time.Minute, "").silent(2), "", "n2"},
 		{"it is back", rebooting(time.Minute).commandEnded(2, 30*time.Second, "").showing(2, "2"), "note n2 returning, released", "has rebooted"},
@@ -254,7 +263,7 @@ func TestReboots_UnderWay(t *testing.T) {
 		{"it is back, and the quorum is lost", rebooting(time.Minute).commandEnded(2, 30*time.Second, "").showing(2, "2").silent(3).lost(), "note n2 returning, released", ""},
 		{"it is back, and its lease is over", rebooting(time.Minute).commandEnded(2, 30*time.Second, "").showing(2, "2").with(gone), "note n2 returning, released", ""},
 		{"it is back, and the check does not pass", rebooting(time.Minute).commandEnded(2, 30*time.Second, "").showing(2, "2").with(check), "", "n2"},
-		{"it is back, and the check passes", rebooting(time.Minute).commandEnded(2, 30*time.Second, "").showing(2, "2").with(check).knowing(2, func(k *cke.RebootSeen) { k.Checked = true }), "note n2 returning, released", ""},
+		{"it is back, and the check passes", rebooting(time.Minute).commandEnded(2, 30*time.Second, "").showing(2, "2").with(check).knowing(2, func(k *cke.EntrySeen) { k.Checked = true }), "note n2 returning, released", ""},
 		{"it shows another boot, and then no answer", rebooting(time.Minute).commandEnded(2, 30*time.Second, "").showing(2, "2").silent(2), "", "n2"},
 		{"no boot was known before", rebooting(time.Minute).commandEnded(2, 30*time.Second, "").showing(2, "2").with(func(s *scene) { s.entry(2).Boot = cke.Boot{} }), "note n2 returning, released", ""},
 		{"the command failed a moment ago", rebooting(time.Minute).commandEnded(2, time.Second, "no power").showing(2, "1"), "", "n2"},
@@ -269,32 +278,32 @@ func TestReboots_UnderWay(t *testing.T) {
 		{"nobody knows, and it is back", rebooting(time.Minute).showing(2, "2"), "note n2 returning, released", ""},
 		{"nobody knows, and there is no quorum", rebooting(time.Minute).showing(2, "1").silent(3).lost(), "", "no quorum"},
 
-		{"returning", rebootable(3, 3).in(2, cke.RebootReturning, time.Minute), "", ""},
-		{"returning, in sync", rebootable(3, 3).in(2, cke.RebootReturning, time.Minute).served(2, time.Minute), "note n2 done, released", "is done"},
-		{"the clock was set back, and it is not known whether it is back", rebootable(3, 4).in(4, cke.RebootRebooting, -240*time.Hour).showing(4, "2").with(func(s *scene) { s.entry(4).Boot = cke.Boot{} }), "note n4 queued, released", "did not return"},
+		{"returning", rebootable(3, 3).in(2, cke.EntryReturning, time.Minute), "", ""},
+		{"returning, in sync", rebootable(3, 3).in(2, cke.EntryReturning, time.Minute).served(2, time.Minute), "note n2 done, released", "is done"},
+		{"the clock was set back, and it is not known whether it is back", rebootable(3, 4).in(4, cke.EntryRebooting, -240*time.Hour).showing(4, "2").with(func(s *scene) { s.entry(4).Boot = cke.Boot{} }), "note n4 queued, released", "did not return"},
 		{"the clock was set back, and the command ended before that", rebooting(-240*time.Hour).commandEnded(2, -240*time.Hour, "").silent(2), "note n2 queued, released", "did not return"},
-		{"the clock was set back, and the command is not started", rebootable(3, 4).in(4, cke.RebootLeased, -240*time.Hour), "note n4 failed, failed, released", "could not be started"},
-		{"the clock was set back, and it does not return", rebootable(3, 4).in(4, cke.RebootReturning, -240*time.Hour).silent(4), "note n4 failed, failed, released", "does not answer"},
-		{"returning, in sync for a moment", rebootable(3, 3).in(2, cke.RebootReturning, time.Minute).served(2, 10*time.Second), "", ""},
-		{"returning, behind", rebootable(3, 3).in(2, cke.RebootReturning, time.Minute).served(2, time.Minute).with(func(s *scene) { s.endpoint(2).RaftApplied, s.endpoint(1).RaftIndex = 1, 1e6 }), "", ""},
-		{"returning, without a member", rebootable(3, 4).in(4, cke.RebootReturning, time.Second), "note n4 done, released", ""},
-		{"returning, and away again", rebootable(3, 4).in(4, cke.RebootReturning, time.Second).silent(4), "", ""},
-		{"returning for too long", rebootable(3, 3).in(2, cke.RebootReturning, time.Hour).silent(2), "note n2 failed, failed, released", "it does not answer (waited 30m)"},
+		{"the clock was set back, and the command is not started", rebootable(3, 4).in(4, cke.EntryLeased, -240*time.Hour), "note n4 failed, failed, released", "could not be started"},
+		{"the clock was set back, and it does not return", rebootable(3, 4).in(4, cke.EntryReturning, -240*time.Hour).silent(4), "note n4 failed, failed, released", "does not answer"},
+		{"returning, in sync for a moment", rebootable(3, 3).in(2, cke.EntryReturning, time.Minute).served(2, 10*time.Second), "", ""},
+		{"returning, behind", rebootable(3, 3).in(2, cke.EntryReturning, time.Minute).served(2, time.Minute).with(func(s *scene) { s.endpoint(2).RaftApplied, s.endpoint(1).RaftIndex = 1, 1e6 }), "", ""},
+		{"returning, without a member", rebootable(3, 4).in(4, cke.EntryReturning, time.Second), "note n4 done, released", ""},
+		{"returning, and away again", rebootable(3, 4).in(4, cke.EntryReturning, time.Second).silent(4), "", ""},
+		{"returning for too long", rebootable(3, 3).in(2, cke.EntryReturning, time.Hour).silent(2), "note n2 failed, failed, released", "it does not answer (waited 30m)"},
 		{"its node left the cluster file", rebooting(time.Minute).with(func(s *scene) { s.Spec.Nodes = slices.Delete(s.Spec.Nodes, 1, 2) }), "note n2 undeclared, released", "left the cluster file"},
 		{"a queued one left the cluster file", rebootable(3, 4).queued(4).with(func(s *scene) { s.Spec.Nodes = s.Spec.Nodes[:3] }), "note n4 undeclared", ""},
-		{"failed", rebootable(3, 4).in(4, cke.RebootFailed, time.Hour), "", "nothing to do"},
+		{"failed", rebootable(3, 4).in(4, cke.EntryFailed, time.Hour), "", "nothing to do"},
 	})
 }
 
 // While a node without a member reboots it gets none, and while one with a member does its member is not started.
 func TestReboots_NothingIsStartedOnTheNode(t *testing.T) {
-	s := rebootable(3, 4).in(4, cke.RebootRebooting, time.Minute).commandEnded(4, time.Second, "")
+	s := rebootable(3, 4).in(4, cke.EntryRebooting, time.Minute).commandEnded(4, time.Second, "")
 	s.Spec.Nodes[3].ControlPlane, s.Seen.Nodes[3].Node.ControlPlane = true, true
 	s.Seen.Nodes[3].ClientPort, s.Seen.Nodes[3].PeerPort = cke.PortClosed, cke.PortClosed
 	if d := strategy.Decide(s.Input); d.Operation != nil {
 		t.Errorf("%s: %s", d.Operation.Name(), d.Reason)
 	}
-	s.Requests.Reboots = cke.Reboots{}
+	s.Requests.Reboots = cke.Queue{}
 	if d := strategy.Decide(s.Input); d.Operation == nil || d.Operation.Name() != "add-member" {
 		t.Errorf("%T %s", d.Operation, d.Reason)
 	}
@@ -314,7 +323,7 @@ func TestReboots_AreNoChangeOfTheCluster(t *testing.T) {
 
 // What is put on record about a reboot hides nothing that is wrong.
 func TestReboots_HideNoTrouble(t *testing.T) {
-	s := rebootable(3, 4).in(4, cke.RebootRebooting, time.Minute).commandEnded(4, time.Second, "").showing(4, "2")
+	s := rebootable(3, 4).in(4, cke.EntryRebooting, time.Minute).commandEnded(4, time.Second, "").showing(4, "2")
 	if st := s.report(); done(strategy.Decide(s.Input)) != "note n4 returning, released" || st.Health != cke.HealthReady {
 		t.Errorf("%s %s", st.Health, st.Reason)
 	}
@@ -331,7 +340,7 @@ func TestReboots_InTheStatus(t *testing.T) {
 	if st := rebootable(3, 3).report(); st.Reboots != nil {
 		t.Errorf("%+v", st.Reboots)
 	}
-	s := rebootable(3, 5).queued(1, 2).in(3, cke.RebootFailed, time.Hour).in(4, cke.RebootRebooting, time.Minute)
+	s := rebootable(3, 5).queued(1, 2).in(3, cke.EntryFailed, time.Hour).in(4, cke.EntryRebooting, time.Minute)
 	s.entry(3).Error = "no power"
 	st := s.silent(4).report()
 	var waits []string
@@ -346,7 +355,7 @@ func TestReboots_InTheStatus(t *testing.T) {
 	if at < 0 || st.Problems[at].Node != "n3" || !strings.Contains(st.Problems[at].Remedy, "reboot-queue retry n3") || !st.Problems[at].Since.Equal(noon.Add(-time.Hour)) {
 		t.Errorf("%+v", st.Problems)
 	}
-	s.Reboots.Commands = nil
+	s.UnderWay.Commands = nil
 	st = s.report()
 	if !slices.ContainsFunc(st.Problems, func(p cke.Problem) bool { return p.Code == cke.CodeReboot && p.Node == "" }) {
 		t.Errorf("%+v", st.Problems)

@@ -40,7 +40,7 @@ func (in *Input) drained(n cke.Node) *cke.Drain {
 			return &d
 		}
 	}
-	return in.outForReboot(n)
+	return in.outForQueue(n)
 }
 
 // leased reports whether a lease is that of a node, as it is declared now: the node may have been renamed since, or have moved.

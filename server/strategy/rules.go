@@ -22,7 +22,7 @@ var phases = []rule{
 var duties = []rule{
 	{"renew certificates that do not hold", brokenCertificates},
 	{"stop members put aside", putAside},
-	{"reboots under way", rebootsUnderWay},
+	{"reboots and repairs under way", queuesUnderWay},
 	{"start stopped members", startStopped},
 	{"let engines start members", keptDown},
 	{"observe in full", lookInFull},
@@ -56,7 +56,7 @@ var duties = []rule{
 	{"add members", addMember},
 	{"remove healthy foreign members", healthyStrangers},
 	{"remove healthy members of undeclared nodes", removeHealthy},
-	{"reboot next", rebootNext},
+	{"reboot or repair next", queueNext},
 	{"catching up", catchingUp},
 	{"wait for members", waitForMembers},
 	{"finding is over", findingOver},

@@ -30,7 +30,7 @@ func Report(in Input, d Decision, prev cke.Status) cke.Status {
 		Operation: prev.Operation, LastOperation: prev.LastOperation, TouchedAt: prev.TouchedAt, RestoreWorkedAt: prev.RestoreWorkedAt, InterruptedOrder: prev.InterruptedOrder, LastErrors: lastErrors(in.Failures), Leader: prev.Leader,
 		Inventory: in.Inventory, Backup: in.Backup, Targets: prev.KnownTargets(in.Backup),
 		Compared: in.Identity.Compared, Drains: in.leases(), Hibernation: in.Requests.Hibernation,
-		Reboots: rebootsStatus(&in), Authorities: replacements(&in), Reached: reached(&in, prev.Reached),
+		Reboots: queueStatus(&in, cke.RebootQueue), Repairs: queueStatus(&in, cke.RepairQueue), Authorities: replacements(&in), Reached: reached(&in, prev.Reached),
 	}
 	s.Electing, _ = in.electing()
 	if list := in.lastList(); len(s.Etcd.Members) == 0 && list != nil { // voters that no membership names count until a later list
@@ -71,7 +71,7 @@ func converged(was *Input, d Decision) bool {
 		d = decide(in, omit)
 	}
 	switch d.Operation.(type) {
-	case op.RenewCertificates, op.DrainForReboot, op.RunReboot, op.NoteReboot: // they are no sign of how all else is
+	case op.RenewCertificates, op.LeaseEntry, op.RunEntry, op.NoteEntry: // they are no sign of how all else is
 		omit.unnoticed = true
 		d = decide(in, omit)
 	}
@@ -379,7 +379,7 @@ func problems(in *Input, d Decision, prev []cke.Problem) []cke.Problem {
 	for _, n := range in.Seen.Nodes {
 		add(n.Problem)
 	}
-	for _, p := range slices.Concat(inventoryProblems(in.Inventory), rebootProblems(in), backupProblems(in)) {
+	for _, p := range slices.Concat(inventoryProblems(in.Inventory), queueProblems(in), backupProblems(in)) {
 		add(&p)
 	}
 	for i := range all {

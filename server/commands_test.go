@@ -81,36 +81,36 @@ func (r *rack) set(do func()) {
 }
 
 // rebootedCluster has two nodes, both being rebooted.
-func rebootedCluster() (cke.Cluster, cke.Reboots) {
+func rebootedCluster() (cke.Cluster, cke.Queue) {
 	c := cke.Cluster{Name: "one", Nodes: []cke.Node{{Address: "10.0.0.1", Hostname: "n1"}, {Address: "10.0.0.2", Hostname: "n2"}}, Reboot: cke.RebootOptions{Command: "power-cycle", Check: "ready"}}
 	c = c.WithDefaults()
-	var q cke.Reboots
+	var q cke.Queue
 	for _, n := range c.Nodes {
-		q.Entries = append(q.Entries, cke.Reboot{ID: "r" + n.Hostname, Node: n.Hostname, Address: n.Address, State: cke.RebootRebooting, Attempt: 1, StartedAt: time.Unix(1000, 0), Boot: cke.Boot{Kernel: "k", Init: "1"}})
+		q.Entries = append(q.Entries, cke.Entry{ID: "r" + n.Hostname, Node: n.Hostname, Address: n.Address, State: cke.EntryRebooting, Attempt: 1, StartedAt: time.Unix(1000, 0), Boot: cke.Boot{Kernel: "k", Init: "1"}})
 	}
 	return c, q
 }
 
-func playReboots(t *testing.T, scene func(r *rack, b *server.Reboots, run func(i int) error)) {
+func playReboots(t *testing.T, scene func(r *rack, b *server.Commands, run func(i int) error)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		r := &rack{boots: map[string]cke.Boot{"10.0.0.1": {Kernel: "k", Init: "1"}, "10.0.0.2": {Kernel: "k", Init: "1"}}, lacks: map[string]bool{}, dead: map[string]bool{}}
-		b := server.NewReboots(ctx, r, r, time.Now, slog.New(slog.DiscardHandler))
+		b := server.NewCommands(ctx, r, r, time.Now, slog.New(slog.DiscardHandler))
 		defer func() {
 			cancel()
 			b.Wait(time.Minute)
 		}()
 		c, q := rebootedCluster()
 		scene(r, b, func(i int) error {
-			return b.StartCommand(ctx, cke.CommandRun{Name: c.Reboot.Command, Reboot: q.Entries[i].ID, Attempt: 1, Cluster: c.Name, Node: c.Nodes[i], Limit: time.Minute})
+			return b.StartCommand(ctx, cke.CommandRun{Name: c.Reboot.Command, Entry: q.Entries[i].ID, Attempt: 1, Cluster: c.Name, Node: c.Nodes[i], Limit: time.Minute})
 		})
 	})
 }
 
 // Commands run beside each other, each once for an attempt, and with its own node.
 func TestReboots_EachCommandRunsOnceWithItsOwnNode(t *testing.T) {
-	playReboots(t, func(r *rack, b *server.Reboots, run func(int) error) {
+	playReboots(t, func(r *rack, b *server.Commands, run func(int) error) {
 		_, q := rebootedCluster()
 		r.fails = errors.New("exit status 3")
 		for range 3 {
@@ -149,9 +149,9 @@ func TestReboots_ACommandEndsWithTheTerm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		r := &rack{hangs: true}
-		b := server.NewReboots(ctx, r, r, time.Now, slog.New(slog.DiscardHandler))
+		b := server.NewCommands(ctx, r, r, time.Now, slog.New(slog.DiscardHandler))
 		c, q := rebootedCluster()
-		run := cke.CommandRun{Name: "power-cycle", Reboot: q.Entries[0].ID, Attempt: 1, Node: c.Nodes[0]}
+		run := cke.CommandRun{Name: "power-cycle", Entry: q.Entries[0].ID, Attempt: 1, Node: c.Nodes[0]}
 		if err := b.StartCommand(ctx, run); err != nil {
 			t.Fatal(err)
 		}
@@ -169,10 +169,10 @@ func TestReboots_ACommandEndsWithTheTerm(t *testing.T) {
 
 // A machine that reboots is looked at until it shows another boot, and then checked.
 func TestReboots_LooksWhichBootRuns(t *testing.T) {
-	playReboots(t, func(r *rack, b *server.Reboots, _ func(int) error) {
+	playReboots(t, func(r *rack, b *server.Commands, _ func(int) error) {
 		c, q := rebootedCluster()
 		r.says = "no\n"
-		b.Update(c, cke.Identity{}, q)
+		b.Update(c, cke.Identity{}, cke.Requests{Reboots: q})
 		synctest.Wait()
 		if s := b.Seen().Of(q.Entries[0]); s.Boot != q.Entries[0].Boot || s.Checked || len(r.ran) > 0 {
 			t.Errorf("%+v, %q", s, r.ran)
@@ -200,7 +200,7 @@ func TestReboots_LooksWhichBootRuns(t *testing.T) {
 		if s := b.Seen().Of(q.Entries[0]); !s.Checked {
 			t.Errorf("%+v", s)
 		}
-		b.Update(c, cke.Identity{}, cke.Reboots{})
+		b.Update(c, cke.Identity{}, cke.Requests{})
 		if s := b.Seen(); len(s.Seen) > 0 {
 			t.Errorf("%+v", s)
 		}

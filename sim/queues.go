@@ -59,7 +59,7 @@ func (n *Node) boot() cke.Boot { return cke.Boot{Kernel: n.name, Init: fmt.Sprin
 // commands are what a daemon runs beside its loop, by entry of the queue.
 type commands struct {
 	d    *Daemon
-	seen map[string]cke.RebootSeen
+	seen map[string]cke.EntrySeen
 }
 
 var _ cke.Commands = (*commands)(nil)
@@ -77,21 +77,21 @@ func (c *commands) StartCommand(ctx context.Context, run cke.CommandRun) error {
 		if run.Name != RebootCommand {
 			return fmt.Errorf("command %q: %w", run.Name, cke.ErrNotFound)
 		}
-		if s := c.seen[run.Reboot]; s.Attempt == run.Attempt && (s.Running || s.Ended != nil) {
+		if s := c.seen[run.Entry]; s.Attempt == run.Attempt && (s.Running || s.Ended != nil) {
 			return nil
 		}
 		n := w.at(run.Node.Address)
 		w.wasCommanded(c.d, actorOf(ctx), n, run)
 		if c.seen == nil {
-			c.seen = map[string]cke.RebootSeen{}
+			c.seen = map[string]cke.EntrySeen{}
 		}
-		c.seen[run.Reboot] = cke.RebootSeen{Reboot: run.Reboot, Attempt: run.Attempt, Running: true}
+		c.seen[run.Entry] = cke.EntrySeen{Entry: run.Entry, Attempt: run.Attempt, Running: true}
 		w.after(commandTakes, func() {
 			end := cke.CommandEnd{At: c.d.host()}
 			if n == nil || n.reboots == CommandFails {
 				end.Error = "exit status 1"
 			}
-			c.seen[run.Reboot] = cke.RebootSeen{Reboot: run.Reboot, Attempt: run.Attempt, Ended: &end}
+			c.seen[run.Entry] = cke.EntrySeen{Entry: run.Entry, Attempt: run.Attempt, Ended: &end}
 		})
 		if n == nil {
 			return nil
@@ -112,20 +112,20 @@ func (c *commands) StartCommand(ctx context.Context, run cke.CommandRun) error {
 	})
 }
 
-// RebootsSeen is what the daemon knows of reboots beside what is on record.
-func (d *Daemon) RebootsSeen() cke.RebootsSeen {
+// QueuesSeen is what the daemon knows of reboots beside what is on record.
+func (d *Daemon) QueuesSeen() cke.QueuesSeen {
 	w := d.world
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.tick()
-	s := cke.RebootsSeen{Commands: []string{RebootCommand}}
-	for _, r := range w.store.requests.Reboots.Entries {
-		if r.State != cke.RebootRebooting {
+	s := cke.QueuesSeen{Commands: []string{RebootCommand}}
+	for _, r := range w.store.requests.Queued() {
+		if !r.Acting() && (r.State != cke.EntryQueued || r.Attempt == 0) {
 			continue
 		}
 		seen := d.commands.seen[r.ID]
 		if seen.Attempt != r.Attempt {
-			seen = cke.RebootSeen{Reboot: r.ID, Attempt: r.Attempt}
+			seen = cke.EntrySeen{Entry: r.ID, Attempt: r.Attempt}
 		}
 		if n := w.at(r.Address); n != nil && !n.hung && n.trouble(cke.Node{}) == nil {
 			seen.Boot, seen.BootAt = n.boot(), d.host()
@@ -150,6 +150,7 @@ func (w *World) wasCommanded(d *Daemon, actor string, n *Node, run cke.CommandRu
 		}
 		return false
 	}
+	w.limitsRepairs(d, run)
 	if !votes(n) {
 		return
 	}
@@ -167,5 +168,27 @@ func (w *World) wasCommanded(d *Daemon, actor string, n *Node, run cke.CommandRu
 	}
 	if left < majority(len(before.voters)) {
 		w.violated("a command is to reboot %s, and takes the quorum away: attempt %d", n.name, run.Attempt)
+	}
+}
+
+// limitsRepairs judges that no more repairs were started in a day than the cluster file allows, by what is on record.
+func (w *World) limitsRepairs(d *Daemon, run cke.CommandRun) {
+	if run.On == "" || run.Attempt > 1 {
+		return
+	}
+	q, started := w.store.requests.Repairs, 0
+	count := func(at time.Time) {
+		if ago := d.host().Sub(at); !at.IsZero() && ago >= 0 && ago < 24*time.Hour {
+			started++
+		}
+	}
+	for _, e := range q.Entries {
+		count(e.StartedAt)
+	}
+	for _, e := range q.History {
+		count(e.StartedAt)
+	}
+	if most := w.store.spec.Wanted().Repair.PerDay; started > most {
+		w.violated("%d repairs were started in a day, %d are allowed", started, most)
 	}
 }

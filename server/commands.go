@@ -12,9 +12,9 @@ import (
 	"cke"
 )
 
-// Reboots runs what reboots of one cluster need beside the loop, during one term: commands, which may take minutes, and
+// Commands runs what the queues of one cluster need beside the loop, during one term: commands, which may take minutes, and
 // observations of which boot of a machine runs.
-type Reboots struct {
+type Commands struct {
 	machines cke.Machines
 	runner   CommandRunner
 	now      func() time.Time
@@ -24,13 +24,13 @@ type Reboots struct {
 	wg       sync.WaitGroup
 
 	mu      sync.Mutex
-	seen    map[attempt]*cke.RebootSeen
+	seen    map[attempt]*cke.EntrySeen
 	watched map[attempt]context.CancelFunc
 }
 
-// attempt is one attempt to reboot a node.
+// attempt is one attempt of an entry.
 type attempt struct {
-	reboot string
+	entry  string
 	number int
 }
 
@@ -48,23 +48,23 @@ const (
 	bootLookLater = 15 * time.Second
 	// bootLookLimit bounds one look.
 	bootLookLimit = 30 * time.Second
-	// rebootsEnd bounds the end of all this with a term: commands are killed, and a helper on a node is removed.
-	rebootsEnd = 3 * time.Second
+	// commandsEnd bounds the end of all this with a term: commands are killed, and a helper on a node is removed.
+	commandsEnd = 3 * time.Second
 )
 
-var _ cke.Commands = (*Reboots)(nil)
+var _ cke.Commands = (*Commands)(nil)
 
-// NewReboots returns what reboots need until ctx, which is that of the term, ends.
-func NewReboots(ctx context.Context, machines cke.Machines, runner CommandRunner, now func() time.Time, log *slog.Logger) *Reboots {
-	return &Reboots{machines: machines, runner: runner, now: now, log: log, ctx: ctx, changed: make(chan struct{}, 1),
-		seen: map[attempt]*cke.RebootSeen{}, watched: map[attempt]context.CancelFunc{}}
+// NewCommands returns what queues need until ctx, which is that of the term, ends.
+func NewCommands(ctx context.Context, machines cke.Machines, runner CommandRunner, now func() time.Time, log *slog.Logger) *Commands {
+	return &Commands{machines: machines, runner: runner, now: now, log: log, ctx: ctx, changed: make(chan struct{}, 1),
+		seen: map[attempt]*cke.EntrySeen{}, watched: map[attempt]context.CancelFunc{}}
 }
 
 // Changed receives after a command has ended, or a machine was seen to have rebooted; coalesced.
-func (r *Reboots) Changed() <-chan struct{} { return r.changed }
+func (r *Commands) Changed() <-chan struct{} { return r.changed }
 
 // Wait returns once all has ended, after its context has. It reports whether that was within limit.
-func (r *Reboots) Wait(limit time.Duration) bool {
+func (r *Commands) Wait(limit time.Duration) bool {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -80,19 +80,19 @@ func (r *Reboots) Wait(limit time.Duration) bool {
 	}
 }
 
-func (r *Reboots) news() {
+func (r *Commands) news() {
 	select {
 	case r.changed <- struct{}{}:
 	default:
 	}
 }
 
-// Seen is what is known of reboots under way.
-func (r *Reboots) Seen() cke.RebootsSeen {
+// Seen is what is known of entries under way.
+func (r *Commands) Seen() cke.QueuesSeen {
 	if r == nil {
-		return cke.RebootsSeen{}
+		return cke.QueuesSeen{}
 	}
-	s := cke.RebootsSeen{Commands: r.runner.Names()}
+	s := cke.QueuesSeen{Commands: r.runner.Names()}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, seen := range r.seen {
@@ -102,25 +102,25 @@ func (r *Reboots) Seen() cke.RebootsSeen {
 }
 
 // of changes what is known of an attempt.
-func (r *Reboots) of(a attempt, do func(*cke.RebootSeen)) {
+func (r *Commands) of(a attempt, do func(*cke.EntrySeen)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.seen[a] == nil {
-		r.seen[a] = &cke.RebootSeen{Reboot: a.reboot, Attempt: a.number}
+		r.seen[a] = &cke.EntrySeen{Entry: a.entry, Attempt: a.number}
 	}
 	do(r.seen[a])
 }
 
 // StartCommand implements cke.Commands.
-func (r *Reboots) StartCommand(ctx context.Context, run cke.CommandRun) error {
+func (r *Commands) StartCommand(ctx context.Context, run cke.CommandRun) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	if !slices.Contains(r.runner.Names(), run.Name) {
 		return &cke.Error{Code: cke.CodeConfig, What: fmt.Sprintf("the configuration has no command %s", run.Name), Unchanged: true, Err: cke.ErrNotFound}
 	}
-	a, started := attempt{run.Reboot, run.Attempt}, false
-	r.of(a, func(s *cke.RebootSeen) {
+	a, started := attempt{run.Entry, run.Attempt}, false
+	r.of(a, func(s *cke.EntrySeen) {
 		started = !s.Running && s.Ended == nil
 		s.Running = s.Running || started
 	})
@@ -138,21 +138,23 @@ func (r *Reboots) StartCommand(ctx context.Context, run cke.CommandRun) error {
 		if r.ctx.Err() != nil {
 			return // it was killed with the term; the next leader runs it again unless the machine has rebooted
 		}
-		r.of(a, func(s *cke.RebootSeen) { s.Running, s.Ended = false, &end })
+		r.of(a, func(s *cke.EntrySeen) { s.Running, s.Ended = false, &end })
 		r.news()
 	})
 	return nil
 }
 
-// Update sets what is in the queue, and what is declared. It never waits.
-func (r *Reboots) Update(c cke.Cluster, id cke.Identity, q cke.Reboots) {
+// Update sets what is in the queues, and what is declared. It never waits.
+func (r *Commands) Update(c cke.Cluster, id cke.Identity, asked cke.Requests) {
 	if r == nil {
 		return
 	}
 	wanted := map[attempt]bool{}
-	for _, e := range q.Entries {
+	for _, e := range asked.Queued() {
 		n, declared := c.Node(e.Address)
-		if e.State != cke.RebootRebooting || !declared {
+		t, known := c.Turn(e, n)
+		again := e.Kind() == cke.RepairQueue && e.State == cke.EntryQueued && e.Attempt > 0 // its last attempt may still help
+		if !declared || !known || e.Agent != "" || !e.Acting() && !again {
 			continue
 		}
 		a := attempt{e.ID, e.Attempt}
@@ -161,7 +163,7 @@ func (r *Reboots) Update(c cke.Cluster, id cke.Identity, q cke.Reboots) {
 		if j, carries := id.On(n); carries {
 			image = j.Etcd.Image
 		}
-		r.watch(a, e, n, c, image)
+		r.watch(a, e, t, n, c.Name, image)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -178,8 +180,8 @@ func (r *Reboots) Update(c cke.Cluster, id cke.Identity, q cke.Reboots) {
 	}
 }
 
-// watch looks at a machine until it is known to have rebooted, and is ready.
-func (r *Reboots) watch(a attempt, e cke.Reboot, n cke.Node, c cke.Cluster, image string) {
+// watch looks at a machine until it is known to be back, and is ready.
+func (r *Commands) watch(a attempt, e cke.Entry, t cke.Turn, n cke.Node, cluster, image string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.watched[a] != nil || r.ctx.Err() != nil {
@@ -187,12 +189,12 @@ func (r *Reboots) watch(a attempt, e cke.Reboot, n cke.Node, c cke.Cluster, imag
 	}
 	ctx, cancel := context.WithCancel(r.ctx)
 	r.watched[a] = cancel
-	check := cke.CommandRun{Name: c.Reboot.Check, Reboot: e.ID, Attempt: e.Attempt, Cluster: c.Name, Node: n, Limit: time.Duration(c.Reboot.CommandTimeout)}
+	check := cke.CommandRun{Name: t.Check, Entry: e.ID, Attempt: e.Attempt, Cluster: cluster, Node: n, On: e.On, Limit: time.Duration(t.CommandTimeout)}
 	r.wg.Go(func() {
 		for began := r.now(); ctx.Err() == nil; {
 			r.look(ctx, a, e, n, image)
 			if check.Name != "" {
-				r.check(ctx, a, e, check)
+				r.check(ctx, a, e, t, check)
 			}
 			pause := bootLookEvery
 			if r.now().Sub(began) > time.Minute {
@@ -204,7 +206,7 @@ func (r *Reboots) watch(a attempt, e cke.Reboot, n cke.Node, c cke.Cluster, imag
 }
 
 // look reads which boot of a machine runs.
-func (r *Reboots) look(ctx context.Context, a attempt, e cke.Reboot, n cke.Node, image string) {
+func (r *Commands) look(ctx context.Context, a attempt, e cke.Entry, n cke.Node, image string) {
 	limited, cancel := context.WithTimeout(ctx, bootLookLimit)
 	m := r.machines.Machine(n)
 	boot, err := m.Boot(limited, image)
@@ -218,7 +220,7 @@ func (r *Reboots) look(ctx context.Context, a attempt, e cke.Reboot, n cke.Node,
 		return
 	}
 	rebooted := false
-	r.of(a, func(s *cke.RebootSeen) {
+	r.of(a, func(s *cke.EntrySeen) {
 		if s.BootError = ""; err != nil {
 			s.BootError = err.Error()
 			return
@@ -231,10 +233,16 @@ func (r *Reboots) look(ctx context.Context, a attempt, e cke.Reboot, n cke.Node,
 	}
 }
 
-// check asks whether a machine that has rebooted is ready.
-func (r *Reboots) check(ctx context.Context, a attempt, e cke.Reboot, run cke.CommandRun) {
+// check asks whether a machine is ready that has rebooted, or whose command has ended.
+func (r *Commands) check(ctx context.Context, a attempt, e cke.Entry, t cke.Turn, run cke.CommandRun) {
 	due := false
-	r.of(a, func(s *cke.RebootSeen) { due = s.Boot.Known() && s.Boot != e.Boot && !s.Checked && s.BootError == "" })
+	r.of(a, func(s *cke.EntrySeen) {
+		over := s.Boot != e.Boot
+		if !t.Boots {
+			over = s.Ended != nil || !e.CommandEndedAt.IsZero()
+		}
+		due = over && s.Boot.Known() && !s.Checked && s.BootError == ""
+	})
 	if !due {
 		return
 	}
@@ -246,7 +254,7 @@ func (r *Reboots) check(ctx context.Context, a attempt, e cke.Reboot, run cke.Co
 	case said != "true":
 		why = fmt.Sprintf("it wrote %.100q, want true", said)
 	}
-	r.of(a, func(s *cke.RebootSeen) { s.Checked, s.CheckError = why == "", why })
+	r.of(a, func(s *cke.EntrySeen) { s.Checked, s.CheckError = why == "", why })
 	if why == "" {
 		r.news()
 	}

@@ -7,16 +7,16 @@ import (
 	"cke"
 )
 
-// Reboots is the reboot queue in a line; empty: there is nothing in it.
-func Reboots(s cke.Status) string {
-	if s.Reboots == nil || len(s.Reboots.Entries) == 0 {
+// Queue is a queue in a line; empty: there is nothing in it.
+func Queue(q *cke.QueueStatus) string {
+	if q == nil || len(q.Entries) == 0 {
 		return ""
 	}
 	var all []string
 	queued := 0
-	for _, e := range s.Reboots.Entries {
+	for _, e := range q.Entries {
 		switch {
-		case e.State == cke.RebootQueued:
+		case e.State == cke.EntryQueued:
 			queued++
 		case e.Waits != "":
 			all = append(all, fmt.Sprintf("%s %s (%s)", e.Node, e.State, e.Waits))
@@ -28,7 +28,7 @@ func Reboots(s cke.Status) string {
 		all = append(all, fmt.Sprintf("%d queued", queued))
 	}
 	text := strings.Join(all, " · ")
-	if s.Reboots.Disabled {
+	if q.Disabled {
 		text += "; the queue is disabled"
 	}
 	return text

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
@@ -12,15 +13,15 @@ import (
 	"cke"
 )
 
-// EditReboots implements cke.Ledger.
-func (t *Term) EditReboots(ctx context.Context, edit func(cke.Reboots) (cke.Reboots, error)) error {
-	tried, key := "write the reboot queue of "+t.cluster, t.s.keys.request(t.cluster, requestReboots)
+// EditQueue implements cke.Ledger.
+func (t *Term) EditQueue(ctx context.Context, kind cke.QueueKind, edit func(cke.Queue) (cke.Queue, error)) error {
+	tried, key := fmt.Sprintf("write the %s queue of %s", kind, t.cluster), t.s.keys.request(t.cluster, requestQueues[kind])
 	return t.retry(ctx, func(ctx context.Context) error {
 		resp, err := t.read(ctx, tried, clientv3.OpGet(key))
 		if err != nil {
 			return err
 		}
-		guard, op, err := editReboots(key, resp.Responses[0].GetResponseRange().Kvs, "", edit)
+		guard, op, err := editQueue(key, kind, resp.Responses[0].GetResponseRange().Kvs, "", edit)
 		if err != nil {
 			return err
 		}
@@ -28,13 +29,13 @@ func (t *Term) EditReboots(ctx context.Context, edit func(cke.Reboots) (cke.Rebo
 	})
 }
 
-// EditReboots stores what edit makes of a cluster's reboot queue, as Term.EditReboots does, for an operator. ErrNotFound:
+// EditQueue stores what edit makes of a queue of a cluster, as Term.EditQueue does, for an operator. ErrNotFound:
 // there is no such cluster.
-func (s *Store) EditReboots(ctx context.Context, cluster, by string, edit func(cke.Reboots) (cke.Reboots, error)) error {
+func (s *Store) EditQueue(ctx context.Context, cluster string, kind cke.QueueKind, by string, edit func(cke.Queue) (cke.Queue, error)) error {
 	if err := checkName(cluster); err != nil {
 		return err
 	}
-	tried, key := "write the reboot queue of "+cluster, s.keys.request(cluster, requestReboots)
+	tried, key := fmt.Sprintf("write the %s queue of %s", kind, cluster), s.keys.request(cluster, requestQueues[kind])
 	for {
 		resp, err := s.txn(ctx, []clientv3.Cmp{present(s.keys.spec(cluster))}, []clientv3.Op{clientv3.OpGet(key)})
 		if err != nil {
@@ -43,7 +44,7 @@ func (s *Store) EditReboots(ctx context.Context, cluster, by string, edit func(c
 		if !resp.Succeeded {
 			return noCluster(cluster)
 		}
-		guard, op, err := editReboots(key, resp.Responses[0].GetResponseRange().Kvs, by, edit)
+		guard, op, err := editQueue(key, kind, resp.Responses[0].GetResponseRange().Kvs, by, edit)
 		if err != nil {
 			return err
 		}
@@ -57,9 +58,9 @@ func (s *Store) EditReboots(ctx context.Context, cluster, by string, edit func(c
 	}
 }
 
-// editReboots is the write of an edited queue, and the condition that it was not written since it was read.
-func editReboots(key string, kvs []*mvccpb.KeyValue, by string, edit func(cke.Reboots) (cke.Reboots, error)) (clientv3.Cmp, clientv3.Op, error) {
-	var q cke.Reboots
+// editQueue is the write of an edited queue, and the condition that it was not written since it was read.
+func editQueue(key string, kind cke.QueueKind, kvs []*mvccpb.KeyValue, by string, edit func(cke.Queue) (cke.Queue, error)) (clientv3.Cmp, clientv3.Op, error) {
+	var q cke.Queue
 	guard := unchanged(key, 0)
 	if len(kvs) > 0 {
 		guard = unchanged(key, kvs[0].ModRevision)
@@ -68,6 +69,7 @@ func editReboots(key string, kvs []*mvccpb.KeyValue, by string, edit func(cke.Re
 			return guard, clientv3.Op{}, err
 		}
 	}
+	q.Kind = kind
 	q, err := edit(q)
 	if err != nil {
 		return guard, clientv3.Op{}, err
@@ -76,6 +78,6 @@ func editReboots(key string, kvs []*mvccpb.KeyValue, by string, edit func(cke.Re
 	if err != nil {
 		return guard, clientv3.Op{}, err
 	}
-	op, err := put(key, Request{Kind: requestReboots, Args: args, At: time.Now().UTC(), By: by})
+	op, err := put(key, Request{Kind: requestQueues[kind], Args: args, At: time.Now().UTC(), By: by})
 	return guard, op, err
 }

@@ -17,7 +17,7 @@ func rebootable(t *testing.T) *house {
 }
 
 // reboots is the queue as it is stored.
-func (h *house) reboots() cke.Reboots {
+func (h *house) reboots() cke.Queue {
 	h.t.Helper()
 	asked, err := h.store.RequestsOf(h.ctx(), "prod")
 	if err != nil {
@@ -27,14 +27,14 @@ func (h *house) reboots() cke.Reboots {
 }
 
 // move changes the entry of a node as a leader does.
-func (l *leader) move(h *house, node string, to cke.RebootState, result cke.RebootResult) {
+func (l *leader) move(h *house, node string, to cke.EntryState, result cke.EntryResult) {
 	h.t.Helper()
-	err := l.term.EditReboots(h.ctx(), func(q cke.Reboots) (cke.Reboots, error) {
+	err := l.term.EditQueue(h.ctx(), cke.RebootQueue, func(q cke.Queue) (cke.Queue, error) {
 		for _, r := range q.Entries {
 			if r.Node == node && result != "" {
 				return q.Ended(r, result, "no power", h.now())
 			} else if r.Node == node {
-				return q.Moved(r, func(r *cke.Reboot) { r.To(to, h.now()); r.Error = "no power" })
+				return q.Moved(r, func(r *cke.Entry) { r.To(to, h.now()); r.Error = "no power" })
 			}
 		}
 		return q, cke.ErrNotFound
@@ -83,12 +83,12 @@ func TestRebootQueue_ListTellsWhatEachNodeWaitsFor(t *testing.T) {
 	h.run(exitDone, "rq", "add", "cp1", "cp2", "cp3")
 	contains(t, must1(h.run(exitDone, "rq", "list")), "no daemon leads the cluster")
 	l := h.lead("prod")
-	l.move(h, "cp2", cke.RebootFailed, "")
-	l.move(h, "cp3", "", cke.RebootDone)
+	l.move(h, "cp2", cke.EntryFailed, "")
+	l.move(h, "cp3", "", cke.EntryDone)
 	s := ready(1)
-	s.Reboots = &cke.RebootsStatus{}
+	s.Reboots = &cke.QueueStatus{}
 	for _, r := range h.reboots().Entries {
-		s.Reboots.Entries = append(s.Reboots.Entries, cke.RebootStatus{Reboot: r, Waits: "the reboot of cp2 failed"})
+		s.Reboots.Entries = append(s.Reboots.Entries, cke.EntryStatus{Entry: r, Waits: "the reboot of cp2 failed"})
 	}
 	l.status(s)
 	lines := strings.Split(must1(h.run(exitDone, "rq", "ls")), "\n")
@@ -98,7 +98,7 @@ func TestRebootQueue_ListTellsWhatEachNodeWaitsFor(t *testing.T) {
 		}
 	}
 	contains(t, must1(h.run(exitDone, "rq", "list", "--history")), "cp3", "done")
-	var listed listedReboots
+	var listed listedQueue
 	if err := json.Unmarshal([]byte(must1(h.run(exitDone, "rq", "list", "-o", "json"))), &listed); err != nil || len(listed.Entries) != 2 || listed.Entries[0].Waits == "" || len(listed.History) != 1 {
 		t.Errorf("%v %+v", err, listed)
 	}
@@ -119,19 +119,19 @@ func TestRebootQueue_CancelRetryAndSkip(t *testing.T) {
 	}
 	_, stderr := h.run(exitRefused, "rq", "cancel", "cp1", "cp9")
 	contains(t, stderr, "error[CKE111]: cp9 is not in the reboot queue\n")
-	l.move(h, "cp1", cke.RebootFailed, "")
-	l.move(h, "cp2", cke.RebootRebooting, "")
+	l.move(h, "cp1", cke.EntryFailed, "")
+	l.move(h, "cp2", cke.EntryRebooting, "")
 	contains(t, must1(h.run(exitDone, "rq", "skip", "cp1")), "prod: cp1: no longer waited for\n")
-	if r := h.reboots().Entries[0]; !r.Skipped || r.State != cke.RebootFailed {
+	if r := h.reboots().Entries[0]; !r.Skipped || r.State != cke.EntryFailed {
 		t.Errorf("%+v", r)
 	}
 	contains(t, must1(h.run(exitDone, "rq", "retry", "--all")), "prod: cp1: queued again\n")
-	if r := h.reboots().Entries[0]; r.Skipped || r.State != cke.RebootQueued {
+	if r := h.reboots().Entries[0]; r.Skipped || r.State != cke.EntryQueued {
 		t.Errorf("%+v", r)
 	}
 	contains(t, must1(h.run(exitDone, "rq", "cancel", "--all")), "prod: cp1, cp2, cp3: canceled\n")
 	q := h.reboots()
-	if len(q.Entries) != 1 || q.Entries[0].Node != "cp2" || !q.Entries[0].Canceled || len(q.History) != 2 || q.History[0].Result != cke.RebootCanceled {
+	if len(q.Entries) != 1 || q.Entries[0].Node != "cp2" || !q.Entries[0].Canceled || len(q.History) != 2 || q.History[0].Result != cke.EntryCanceled {
 		t.Errorf("%+v", q)
 	}
 }
@@ -162,11 +162,11 @@ func TestRebootQueue_WaitEndsWithTheReboots(t *testing.T) {
 	l := h.lead("prod")
 	l.status(ready(1))
 	one, all := h.start("rq", "wait", "cp1"), h.start("rq", "wait", "cp1", "cp2", "cp3")
-	l.move(h, "cp1", "", cke.RebootDone)
+	l.move(h, "cp1", "", cke.EntryDone)
 	one.must(exitDone)
 	contains(t, one.stdout.String(), "prod: 1 node was rebooted\n")
-	l.move(h, "cp2", "", cke.RebootDone)
-	l.move(h, "cp3", cke.RebootFailed, "")
+	l.move(h, "cp2", "", cke.EntryDone)
+	l.move(h, "cp3", cke.EntryFailed, "")
 	contains(t, must1(h.run(exitFailed, "rq", "wait")), "prod: cp3 failed: no power\n")
 	all.must(exitFailed)
 	contains(t, all.stdout.String(), "prod: cp3 failed: no power\n")

@@ -1,0 +1,240 @@
+package op
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"cke"
+)
+
+// LeaseEntry gives a node of a queue its lease and stops its member, and records that its command is next.
+type LeaseEntry struct {
+	Entry cke.Entry
+	// Drain gives the node its lease; nil: it needs none.
+	Drain *DrainNode
+	// Successor is to lead in place of the node's member; nil: whichever has come furthest.
+	Successor *cke.Join
+}
+
+var _ Operation = LeaseEntry{}
+
+// Name implements Operation.
+func (d LeaseEntry) Name() string {
+	if d.Entry.Kind() == cke.RepairQueue {
+		return "drain-for-repair"
+	}
+	return "drain-for-reboot"
+}
+
+// Targets implements Operation.
+func (d LeaseEntry) Targets() []string { return []string{d.Entry.Node} }
+
+// Stages implements Operation.
+func (d LeaseEntry) Stages() []Stage {
+	var stages []Stage
+	if d.Successor != nil {
+		stages = append(stages, MoveLeader{Join: *d.Successor}.Stages()...)
+	}
+	if d.Drain != nil {
+		stages = append(stages, d.Drain.Stages()...)
+	}
+	return append(stages, Stage{{Name: "record", Node: d.Entry.Node, Run: func(ctx context.Context, e Env) error {
+		now := e.Now()
+		return moveEntry(ctx, e, d.Entry, func(r *cke.Entry) { r.To(cke.EntryLeased, now) })
+	}}})
+}
+
+// moveEntry changes an entry of the queue that is as it was seen.
+func moveEntry(ctx context.Context, e Env, seen cke.Entry, do func(*cke.Entry)) error {
+	return e.Ledger.EditQueue(ctx, seen.Kind(), func(q cke.Queue) (cke.Queue, error) { return q.Moved(seen, do) })
+}
+
+// RunEntry starts the command that reboots or repairs a node, or lets its agent reboot it. It does not wait for its end: what becomes of it is observed.
+type RunEntry struct {
+	Entry cke.Entry
+	Node  cke.Node
+	// Join is the membership on the node; nil: it carries none.
+	Join *cke.Join
+	// Command is its name in the daemon's configuration; empty: the agent of the machine reboots it. Limit is its deadline, Image one
+	// that every node gets.
+	Command, Image string
+	Limit          time.Duration
+	// Unleased: its member is not stopped for it.
+	Unleased bool
+	// Silent: nothing shows which boot of the node runs, since it does not answer or its agent reboots it.
+	Silent bool
+	// Again: the attempt is on record, and it is not known whether its command ran to its end.
+	Again bool
+}
+
+var _ Operation = RunEntry{}
+
+// Name implements Operation.
+func (r RunEntry) Name() string {
+	if r.Entry.Kind() == cke.RepairQueue {
+		return "repair-node"
+	}
+	return "reboot-node"
+}
+
+// Targets implements Operation.
+func (r RunEntry) Targets() []string { return []string{r.Entry.Node} }
+
+// Stages implements Operation.
+func (r RunEntry) Stages() []Stage {
+	n := r.Entry.Node
+	command := Stage{{Name: "command", Node: n, Run: r.command}}
+	if r.Again {
+		return []Stage{command}
+	}
+	record := Stage{{Name: "record", Node: n, Limit: imageLimit, Run: r.record}}
+	if r.Command == "" {
+		return []Stage{record}
+	}
+	return []Stage{record, command}
+}
+
+// record reads which boot of the node runs, and puts that and the attempt on record before the command is started.
+func (r RunEntry) record(ctx context.Context, e Env) error {
+	var before cke.Boot
+	if !r.Silent {
+		m := e.Machines.Machine(r.Node)
+		err := m.EnsureImage(ctx, r.Image, e.Progress)
+		if err == nil {
+			before, err = m.Boot(ctx, r.Image)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if err := r.allowed(ctx, e); err != nil {
+		return err
+	}
+	now := e.Now()
+	return moveEntry(ctx, e, r.Entry, func(q *cke.Entry) {
+		q.To(q.Kind().Acting(), now)
+		q.Attempt, q.StartedAt, q.Boot = q.Attempt+1, q.Since, before
+		q.CommandEndedAt, q.Error, q.Output = time.Time{}, "", ""
+	})
+}
+
+// command starts the command of the attempt that is on record. Nothing comes between the last look and its start.
+func (r RunEntry) command(ctx context.Context, e Env) error {
+	asked, err := e.Ledger.Asked(ctx)
+	if err != nil {
+		return err
+	}
+	now, there := asked.Entry(r.Entry.ID)
+	switch {
+	case !there || !now.Acting():
+		return fmt.Errorf("%s is no longer under way: %w", r.Entry.What(), cke.ErrConflict)
+	case e.Commands == nil:
+		return &cke.Error{Code: cke.CodeCannot, What: "no command can be run here", Unchanged: true}
+	}
+	if err := r.allowed(ctx, e); err != nil {
+		return err
+	}
+	return e.Commands.StartCommand(ctx, cke.CommandRun{Name: r.Command, Entry: now.ID, Attempt: now.Attempt, Cluster: e.Cluster, Node: r.Node, On: now.On, Limit: r.Limit})
+}
+
+// allowed reports whether the node may go down: its lease lasts, and the others are a quorum without its member.
+func (r RunEntry) allowed(ctx context.Context, e Env) error {
+	asked, err := e.Ledger.Asked(ctx)
+	if err != nil {
+		return err
+	}
+	if asked.Hold.Active(e.Now()) {
+		return &cke.Error{Code: cke.CodeCannot, What: r.Entry.What() + " waits: the cluster is paused", Unchanged: true, Err: cke.ErrConflict}
+	}
+	if r.Join == nil {
+		return nil
+	}
+	if r.Unleased {
+		return mayStop(ctx, e, *r.Join, false)
+	}
+	for _, d := range asked.Drains {
+		if d.Entry == r.Entry.ID && d.Active(e.Now()) {
+			return mayStop(ctx, e, *r.Join, false)
+		}
+	}
+	return &cke.Error{Code: cke.CodeDrain, What: fmt.Sprintf("the lease of %s is over", r.Entry.Node), Unchanged: true, Err: cke.ErrConflict}
+}
+
+// NoteEntry puts on record how far the reboot or the repair of a node has come. It changes nothing on nodes.
+type NoteEntry struct {
+	Entry cke.Entry
+	// To is its next state; empty: it keeps its state, or leaves the queue.
+	To cke.EntryState
+	// Result is how it leaves the queue; empty: it stays.
+	Result cke.EntryResult
+	// Release: it gives its lease back, so that its member is started again.
+	Release bool
+	// Why is what went wrong; empty: nothing did.
+	Why string
+	// NextStep: the next step of its procedure is its next one.
+	NextStep bool
+	// Ended is how its command ended; nil: there is no news of that.
+	Ended *cke.CommandEnd
+}
+
+var _ Operation = NoteEntry{}
+
+// Name implements Operation.
+func (n NoteEntry) Name() string {
+	if n.Entry.Kind() == cke.RepairQueue {
+		return "note-repair"
+	}
+	return "note-reboot"
+}
+
+// Targets implements Operation.
+func (n NoteEntry) Targets() []string { return []string{n.Entry.Node} }
+
+// Stages implements Operation.
+func (n NoteEntry) Stages() []Stage {
+	record := Stage{{Name: "record", Node: n.Entry.Node, Run: n.record}}
+	if !n.Release {
+		return []Stage{record}
+	}
+	return []Stage{{{Name: "release", Node: n.Entry.Node, Run: n.release}}, record}
+}
+
+// release ends the lease of the entry, and no other one. It goes first: killed before the record, it is repeated.
+func (n NoteEntry) release(ctx context.Context, e Env) error {
+	asked, err := e.Ledger.Asked(ctx)
+	if err != nil {
+		return err
+	}
+	for _, d := range asked.Drains {
+		if d.Entry == n.Entry.ID {
+			return e.Ledger.EndDrain(ctx, d.Node)
+		}
+	}
+	return nil
+}
+
+func (n NoteEntry) record(ctx context.Context, e Env) error {
+	now := e.Now()
+	return e.Ledger.EditQueue(ctx, n.Entry.Kind(), func(q cke.Queue) (cke.Queue, error) {
+		if n.Result != "" && n.To == "" {
+			return q.Ended(n.Entry, n.Result, n.Why, now)
+		}
+		q, err := q.Moved(n.Entry, func(r *cke.Entry) {
+			if n.To != "" {
+				r.To(n.To, now)
+				r.Error = n.Why
+			}
+			if n.NextStep {
+				r.Step, r.Earlier = r.Step+1, r.Attempt
+			}
+			if n.Ended != nil {
+				r.CommandEndedAt, r.Error, r.Output = n.Ended.At.UTC(), n.Ended.Error, n.Ended.StoredOutput()
+			}
+		})
+		if err == nil && n.Result != "" {
+			q = q.Counted(n.Result)
+		}
+		return q, err
+	})
+}

@@ -1,0 +1,169 @@
+package op_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"cke"
+	"cke/op"
+	"cke/sim"
+)
+
+// queued puts a node into the queue and returns its entry.
+func (w *world) queuedReboot(node string) cke.Entry {
+	w.t.Helper()
+	n := w.Node(node).Declared()
+	err := w.daemon.Term().EditQueue(w.daemon.Context(), cke.RebootQueue, func(q cke.Queue) (cke.Queue, error) {
+		return q.Add([]cke.Node{n}, cke.Entry{By: "eve@host"}, time.Now())
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return w.reboot(node)
+}
+
+// reboot is the entry of a node as it is now.
+func (w *world) reboot(node string) cke.Entry {
+	w.t.Helper()
+	r := w.daemon.Term().Requests().Reboots.Of(w.Node(node).Declared().Address)
+	if r == nil {
+		w.t.Fatalf("%s is not in the queue", node)
+	}
+	return *r
+}
+
+// drainReboot drains a node for its reboot.
+func (w *world) drainReboot(node string) op.LeaseEntry {
+	d := w.drain(node, false)
+	r := w.queuedReboot(node)
+	d.Entry = r.ID
+	return op.LeaseEntry{Entry: r, Drain: &d}
+}
+
+func (w *world) runReboot(node string) op.RunEntry {
+	j := w.drain(node, false).Join
+	return op.RunEntry{Entry: w.reboot(node), Node: j.Node, Join: j, Command: sim.RebootCommand, Image: j.Etcd.Image, Limit: time.Minute}
+}
+
+func TestReboot_StopsTheMemberAndRecordsTheAttemptBeforeTheCommand(t *testing.T) {
+	inWorld(t, 3, func(w *world) {
+		w.mustRun(w.bootstrap(false))
+		w.mustRun(w.drainReboot("n2"))
+		if r := w.reboot("n2"); r.State != cke.EntryLeased || len(w.leases()) != 1 || w.leases()[0].Entry != r.ID || !strings.Contains(w.states(), "n2 exited") {
+			t.Errorf("%+v %+v %s", r, w.leases(), w.states())
+		}
+		o := w.runReboot("n2")
+		w.mustRun(o)
+		r := w.reboot("n2")
+		if r.State != cke.EntryRebooting || r.Attempt != 1 || !r.Boot.Known() || r.StartedAt.IsZero() {
+			t.Errorf("%+v", r)
+		}
+		if s := w.daemon.QueuesSeen().Of(r); !s.Running {
+			t.Errorf("%+v", s)
+		}
+		if _, err := w.run(o); err == nil || w.reboot("n2").Attempt != 1 { // what was decided before is not done twice
+			t.Errorf("%v %+v", err, w.reboot("n2"))
+		}
+	})
+}
+
+// A command is not started without the lease, in a cluster that is paused, or when another voter has stopped since.
+func TestReboot_AsksOnceMoreBeforeTheCommand(t *testing.T) {
+	for name, change := range map[string]func(w *world){
+		"the lease is over": func(w *world) { w.Store().Ask("undrain", func(r *cke.Requests) { r.Drains = nil }) },
+		"another lease":     func(w *world) { w.Store().Ask("drain", func(r *cke.Requests) { r.Drains[0].Entry = "" }) },
+		"paused":            func(w *world) { w.Store().Ask("pause", func(r *cke.Requests) { r.Hold = &cke.Hold{Reason: "x"} }) },
+		"another voter":     func(w *world) { w.Node("n3").PowerOff() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, 3, func(w *world) {
+				w.mustRun(w.bootstrap(false))
+				w.mustRun(w.drainReboot("n2"))
+				change(w)
+				_, err := w.run(w.runReboot("n2"))
+				if r := w.reboot("n2"); err == nil || r.State != cke.EntryLeased || r.Attempt != 0 {
+					t.Errorf("%v %+v", err, r)
+				}
+			})
+		})
+	}
+}
+
+// A reboot gives back its own lease, and no other one.
+func TestReboot_GivesBackItsOwnLease(t *testing.T) {
+	for name, foreign := range map[string]bool{"its own": false, "that of an operator": true} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, 3, func(w *world) {
+				w.mustRun(w.bootstrap(false))
+				w.mustRun(w.drainReboot("n2"))
+				if foreign {
+					w.Store().Ask("drain", func(r *cke.Requests) { r.Drains[0].Entry = "" })
+				}
+				w.mustRun(op.NoteEntry{Entry: w.reboot("n2"), Result: cke.EntryCanceled, Release: true})
+				if left := len(w.leases()) == 1; left != foreign {
+					t.Errorf("%+v", w.leases())
+				}
+				h := w.daemon.Term().Requests().Reboots.History
+				if len(h) != 1 || h[0].Result != cke.EntryCanceled {
+					t.Errorf("%+v", h)
+				}
+			})
+		})
+	}
+}
+
+// Nothing shows which boot of a silent node runs: it is rebooted all the same.
+func TestReboot_OfASilentNode(t *testing.T) {
+	inWorld(t, 3, func(w *world) {
+		w.mustRun(w.bootstrap(false))
+		w.Node("n2").Freeze()
+		d := w.drainReboot("n2")
+		d.Drain.Join = nil
+		w.mustRun(d)
+		o := w.runReboot("n2")
+		if _, err := w.run(o); err == nil {
+			t.Error("it answered")
+		}
+		o.Silent = true
+		w.mustRun(o)
+		if r := w.reboot("n2"); r.State != cke.EntryRebooting || r.Boot.Known() {
+			t.Errorf("%+v", r)
+		}
+	})
+}
+
+// A step of a repair that lets the member run asks for the arithmetic all the same, and its next step is put on record.
+func TestRepair_WithoutALease(t *testing.T) {
+	inWorld(t, 3, func(w *world) {
+		w.mustRun(w.bootstrap(false))
+		n := w.Node("n2").Declared()
+		err := w.daemon.Term().EditQueue(w.daemon.Context(), cke.RepairQueue, func(q cke.Queue) (cke.Queue, error) {
+			return q.Add([]cke.Node{n}, cke.Entry{On: "dead"}, time.Now())
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		entry := func() cke.Entry { return w.daemon.Term().Requests().Repairs.Entries[0] }
+		w.mustRun(op.LeaseEntry{Entry: entry()})
+		if e := entry(); e.State != cke.EntryLeased || len(w.leases()) > 0 || !strings.Contains(w.states(), "n2 running") {
+			t.Errorf("%+v %+v %s", e, w.leases(), w.states())
+		}
+		j := w.drain("n2", false).Join
+		run := op.RunEntry{Entry: entry(), Node: j.Node, Join: j, Command: sim.RebootCommand, Image: j.Etcd.Image, Limit: time.Minute, Unleased: true}
+		w.Node("n3").PowerOff()
+		if _, err := w.run(run); err == nil || entry().Attempt != 0 {
+			t.Errorf("%v %+v", err, entry())
+		}
+		w.Node("n3").PowerOn()
+		w.mustRun(op.StartMembers{Joins: []cke.Join{*w.drain("n3", false).Join}, AwaitServing: true})
+		w.mustRun(run)
+		if e := entry(); e.State != cke.EntryRepairing || e.Attempt != 1 {
+			t.Errorf("%+v", e)
+		}
+		w.mustRun(op.NoteEntry{Entry: entry(), To: cke.EntryQueued, NextStep: true, Why: "it does not answer"})
+		if e := entry(); e.Step != 1 || e.Tries() != 0 || e.Attempt != 1 || e.State != cke.EntryQueued {
+			t.Errorf("%+v", e)
+		}
+	})
+}
