@@ -90,7 +90,7 @@ func TestDaemon_HasNoGaugesOfAnInventoryThatIsNotInUse(t *testing.T) {
 	} {
 		governAll(t, nil, &stageInventory{status: &c.status}, func(country *country) {
 			country.stage("one").pass(2 * probe)
-			if series := scrape(t, country.registry); strings.Contains(series, "\ncke_inventory_last_success_timestamp_seconds{") != c.shown || strings.Contains(series, "\ncke_inventory_hosts{") != c.shown {
+			if series := scrape(t, country.metrics); strings.Contains(series, "\ncke_inventory_last_success_timestamp_seconds{") != c.shown || strings.Contains(series, "\ncke_inventory_hosts{") != c.shown {
 				t.Errorf("%s: want shown %v", c.status.Reason, c.shown)
 			}
 		}, "one")
