@@ -29,7 +29,7 @@ var layers = map[string]string{
 	"cke/backup/keep":              "cke cke/backup cke/internal/contain " + age + backoff + "golang.org/x/sync gopkg.in/yaml.v3",
 	"cke/backup/take":              "cke cke/backup " + age + backoff + "cke/internal/contain cke/internal/schedule " + etcd + "golang.org/x/sync",
 	"cke/backup/target":            "cke cke/backup cke/internal/contain github.com/aws/aws-sdk-go-v2 gocloud.dev",
-	"cke/bench":                    "cke cke/backup cke/mtest/lab cke/mtest/rig cke/op cke/sabakan cke/sabakan/sabakantest cke/server cke/sim cke/ui " + age + "go.etcd.io/etcd/api/v3 go.etcd.io/etcd/client/v3 golang.org/x/sync",
+	"cke/bench":                    "cke cke/backup cke/mtest/lab cke/mtest/rig cke/sabakan cke/sabakan/sabakantest cke/server cke/sim cke/ui " + age + "go.etcd.io/etcd/api/v3 go.etcd.io/etcd/client/v3 golang.org/x/sync",
 	"cke/cketest":                  "cke", // held by tests to what stands in ports.go
 	"cke/clusterfile":              "cke cke/quorum " + age + "github.com/distribution/reference golang.org/x/crypto gopkg.in/yaml.v3",
 	"cke/cmd/cke": "cke cke/backup cke/clusterfile cke/etcdnode cke/internal/bounded cke/internal/contain cke/pki cke/preflight cke/sabakan cke/server cke/storage cke/storage/embedded cke/ui " + age + command +
@@ -72,7 +72,7 @@ var layers = map[string]string{
 	"cke/server":                 "cke cke/internal/gzipped cke/op cke/server/strategy github.com/prometheus/client_golang github.com/prometheus/common",
 	"cke/server/strategy/scenes": "cke cke/server/strategy",
 	"cke/sim":                    "cke",
-	"cke/ui":                     "cke cke/internal/scrub cke/internal/term cke/internal/words cke/plan cke/server/strategy",
+	"cke/ui":                     "cke cke/internal/gzipped cke/internal/scrub cke/internal/term cke/internal/words cke/plan cke/server/strategy",
 	"cke/storage":                "cke cke/clusterfile cke/storage/internal/local go.etcd.io/etcd/api/v3 go.etcd.io/etcd/client/v3 golang.org/x/crypto google.golang.org/grpc " + age, // it reads a password as clusterfile does
 	"cke/storage/embedded":       "cke cke/storage/internal/local go.etcd.io/etcd/api/v3 go.etcd.io/etcd/client/v3 go.etcd.io/etcd/server/v3 golang.org/x/sys google.golang.org/grpc",
 	"cke/storage/internal":       "go.uber.org/zap",
