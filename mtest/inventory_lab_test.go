@@ -121,6 +121,9 @@ func sortedNames(st cke.Status) []string {
 	return all
 }
 
+// worthNaming is how long clients must have had no write acknowledged that the story says what was done meanwhile.
+const worthNaming = 200 * time.Millisecond
+
 // exchangedUnderLoad does something to the inventory, and waits until these members serve. Meanwhile clients write, and those whose history is
 // checked, through members that stay. Unless a member is killed, none of the writes may fail that wait for their answer.
 func (s *story) exchangedUnderLoad(stay, want []string, clusterID string, killed bool, do func()) cke.Status {
@@ -138,7 +141,7 @@ func (s *story) exchangedUnderLoad(stay, want []string, clusterID string, killed
 	s.Logf("exchanged after %s; the longest time without an acknowledged write: %s", since(began), load.TakeGap().Round(time.Millisecond))
 	records := s.records()
 	load.Silences(func(from, to time.Time) {
-		if from.After(began) {
+		if from.After(began) && to.Sub(from) >= worthNaming {
 			s.Logf("no write was acknowledged for %s: %s", to.Sub(from).Round(time.Millisecond), stepsWithin(records, from, to))
 		}
 	})
