@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -68,7 +69,7 @@ func (s *Store) SetInventory(ctx context.Context, cluster, by string, change fun
 	}
 }
 
-// NodesOfOthers names the other cluster that declares a node, by the node's address.
+// NodesOfOthers names the other cluster that declares a node, by the node's address and by its serial, or else its host name.
 func (s *Store) NodesOfOthers(ctx context.Context, cluster string) (map[string]string, error) {
 	all, err := s.Clusters(ctx)
 	if err != nil {
@@ -87,7 +88,7 @@ func (s *Store) NodesOfOthers(ctx context.Context, cluster string) (map[string]s
 			return nil, err
 		}
 		for _, n := range spec.Cluster.Nodes {
-			of[n.Address] = name
+			of[n.Address], of[cmp.Or(n.Annotations[cke.AnnotationSerial], n.Name())] = name, name
 		}
 	}
 	return of, nil
