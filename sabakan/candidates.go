@@ -83,7 +83,7 @@ func addressOf(h cke.Host) string {
 type search struct {
 	c        *chooser
 	declared map[string]int  // indexes of nodes, by serial
-	used     map[string]bool // addresses of nodes and members
+	used     map[string]bool // addresses of nodes, addresses and names of members
 	bad      map[string]int  // machines, by zone
 	repaired map[string]bool
 	fit      []candidate
@@ -101,7 +101,7 @@ func (c *chooser) newSearch() *search {
 		}
 	}
 	for _, m := range c.Status.Members {
-		s.used[m.Address] = true
+		s.used[m.Address], s.used[m.Name] = true, true
 	}
 	repaired := func(h *cke.Host) bool {
 		return c.Status.Repairs != nil && slices.ContainsFunc(c.Status.Repairs.Entries, func(r cke.EntryStatus) bool { return r.Address == addressOf(*h) })
@@ -126,9 +126,9 @@ func (s *search) unfitness(h *cke.Host, address string, check Check, checked, sp
 	c, o := s.c, s.c.o
 	i, declared := s.declared[h.ID]
 	switch {
-	case declared && (!spares || c.Spec.Cluster.Nodes[i].ControlPlane), !declared && s.used[address]:
+	case declared && (!spares || c.Spec.Cluster.Nodes[i].ControlPlane), s.usedBesides(h):
 		return inCluster
-	case c.Taken[address] != "":
+	case c.takenBy(h) != "":
 		return inAnother
 	case len(o.Roles) > 0 && !slices.Contains(o.Roles, h.Role):
 		return otherRole
@@ -150,6 +150,24 @@ func (s *search) unfitness(h *cke.Host, address string, check Check, checked, sp
 		return failedCheck
 	}
 	return fit
+}
+
+// usedBesides reports whether a machine carries a node, or a member, besides the node that is declared as this machine.
+func (s *search) usedBesides(h *cke.Host) bool {
+	i, declared := s.declared[h.ID]
+	return !declared && s.used[h.ID] || slices.ContainsFunc(h.Addresses, func(address string) bool {
+		return s.used[address] && !(declared && s.c.Spec.Cluster.Nodes[i].Address == address)
+	})
+}
+
+// takenBy names the other cluster that a machine belongs to; empty: none is known.
+func (c *chooser) takenBy(h *cke.Host) string {
+	for _, address := range h.Addresses {
+		if other := c.Taken[address]; other != "" {
+			return other
+		}
+	}
+	return c.Taken[h.ID]
 }
 
 // inBadZone reports whether too many machines in the zone of one are bad.

@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -68,10 +69,12 @@ func (s *Store) SetInventory(ctx context.Context, cluster, by string, change fun
 	}
 }
 
-// NodesOfOthers names the other cluster that declares a node, by the node's address.
+// NodesOfOthers names the other cluster that declares a node, by the node's address and by its serial, or else its host name.
 func (s *Store) NodesOfOthers(ctx context.Context, cluster string) (map[string]string, error) {
 	of := map[string]string{}
-	err := s.eachOther(ctx, cluster, func(name string, n cke.Node) { of[n.Address] = name })
+	err := s.eachOther(ctx, cluster, func(name string, n cke.Node) {
+		of[n.Address], of[cmp.Or(n.Annotations[cke.AnnotationSerial], n.Name())] = name, name
+	})
 	return of, err
 }
 
