@@ -240,13 +240,15 @@ func TestLabInventory_ExchangesARetiredMachine(t *testing.T) {
 		s.awaitProblem("", cke.CodeInventory)
 		gone := time.Now()
 		st := s.await("the age of the last read to show", seenLimit, func(st cke.Status) bool {
-			return time.Since(gone) > 30*time.Second && st.ObservedAt.After(gone.Add(30*time.Second))
+			return st.Inventory != nil && time.Since(gone) > 30*time.Second && st.ObservedAt.After(gone.Add(30*time.Second))
 		})
 		if i := st.Inventory; st.Generation != revision || i.Stop != "read" || i.Change != nil || st.ObservedAt.Sub(i.ReadAt) < 30*time.Second || !strings.Contains(i.Reason, "the last good read is") {
 			s.Errorf("revision %d, was %d: %+v", st.Generation, revision, i)
 		}
 		s.must(os.Rename(r.path+".away", r.path))
-		s.await("it to be read again", seenLimit, func(st cke.Status) bool { return st.Inventory.Failures == 0 && st.Inventory.Stop != "read" })
+		s.await("it to be read again", seenLimit, func(st cke.Status) bool {
+			return st.Inventory != nil && st.Inventory.Failures == 0 && st.Inventory.Stop != "read"
+		})
 	})
 	s.part("a retired machine is exchanged for the spare", func(s *story) {
 		want := append(slices.DeleteFunc(slices.Clone(members), func(name string) bool { return name == old.Name }), spare.Name)

@@ -171,7 +171,9 @@ func (c *center) unread(again func()) {
 	before, gone := c.now(), time.Now()
 	const away = 45 * time.Second
 	c.awaitProblem("", cke.CodeInventory)
-	st := c.await("the age of the last read to show", seenLimit, func(st cke.Status) bool { return st.ObservedAt.After(gone.Add(away)) })
+	st := c.await("the age of the last read to show", seenLimit, func(st cke.Status) bool {
+		return st.Inventory != nil && st.ObservedAt.After(gone.Add(away)) // a new leader has to begin with it
+	})
 	if i := st.Inventory; i.Stop != "read" || i.Change != nil || i.Override != nil || st.ObservedAt.Sub(i.ReadAt) < away-2*5*time.Second || !strings.Contains(i.Reason, "no whole answer within 5s") {
 		c.Errorf("%+v", i)
 	}
@@ -181,7 +183,7 @@ func (c *center) unread(again func()) {
 	again()
 	c.await("it to be read again", seenLimit, func(st cke.Status) bool {
 		_, told := problemOf(st, "", cke.CodeInventory)
-		return !told && st.Inventory.Failures == 0 && st.Inventory.Stop != "read"
+		return !told && st.Inventory != nil && st.Inventory.Failures == 0 && st.Inventory.Stop != "read"
 	})
 }
 
