@@ -60,7 +60,7 @@ func (e etcdPort) changeUser(ctx context.Context, url, call, name string, do fun
 			return err
 		}
 		if w.manual[name] {
-			w.violated("user " + name + ", which an operator added, is changed")
+			w.violated("user %s, which an operator added, is changed", name)
 		}
 		do(w.users, cke.TenantRole(name))
 		return nil
