@@ -225,8 +225,9 @@ type HashKV struct {
 type HeldRequests struct {
 	Deletion    time.Time `json:"deletion,omitzero"`
 	Hibernation time.Time `json:"hibernation,omitzero"`
-	// Tasks are ids.
-	Tasks []string `json:"tasks,omitempty"`
+	// Tasks and Queued are ids, of tasks and of entries of the queues.
+	Tasks  []string `json:"tasks,omitempty"`
+	Queued []string `json:"queued,omitempty"`
 }
 
 // HoldRequests returns the requests of a store as held ones.
@@ -238,7 +239,10 @@ func HoldRequests(deletion time.Time, asked Requests) *HeldRequests {
 	for _, t := range asked.Tasks {
 		h.Tasks = append(h.Tasks, t.ID)
 	}
-	if h.Deletion.IsZero() && h.Hibernation.IsZero() && h.Tasks == nil {
+	for _, r := range asked.Queued() {
+		h.Queued = append(h.Queued, r.ID)
+	}
+	if h.Deletion.IsZero() && h.Hibernation.IsZero() && h.Tasks == nil && h.Queued == nil {
 		return nil
 	}
 	return &h
@@ -259,6 +263,7 @@ func (h *HeldRequests) With(before *Freeze) *HeldRequests {
 	if all.Hibernation.IsZero() {
 		all.Hibernation = before.Held.Hibernation
 	}
+	all.Queued = slices.Compact(slices.Sorted(slices.Values(slices.Concat(all.Queued, before.Held.Queued))))
 	return &all
 }
 
@@ -270,6 +275,11 @@ func (f *Freeze) HoldsDeletion(at time.Time) bool {
 // HoldsHibernation reports whether f holds a hibernation.
 func (f *Freeze) HoldsHibernation(h *Hibernation) bool {
 	return f != nil && f.Held != nil && h != nil && f.Held.Hibernation.Equal(h.Since)
+}
+
+// HoldsQueued reports whether f holds an entry of a queue.
+func (f *Freeze) HoldsQueued(r Entry) bool {
+	return f != nil && f.Held != nil && slices.Contains(f.Held.Queued, r.ID)
 }
 
 // HoldsTask reports whether f holds a task.

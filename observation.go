@@ -302,6 +302,14 @@ type Member struct {
 	Learner    bool     `json:"learner,omitempty"`
 }
 
+// At reports whether the member's peers reach it at an address.
+func (m Member) At(address string) bool {
+	return slices.ContainsFunc(m.PeerURLs, func(url string) bool {
+		host, _ := HostPort(url)
+		return host == address
+	})
+}
+
 // Alarm is an active etcd alarm: NOSPACE or CORRUPT. MemberID "0" means that etcd does not know which member.
 type Alarm struct {
 	MemberID string `json:"memberID"`

@@ -121,13 +121,16 @@ type Entry struct {
 	AddedAt time.Time `json:"addedAt"`
 	// Since is when the state was entered.
 	Since time.Time `json:"since"`
-	// Attempt counts the commands that were started; StartedAt is when the last one was, Boot the evidence before it.
+	// Attempt counts the commands that were started, each repetition not counted; StartedAt is when the last one was, Boot the evidence
+	// before it.
 	Attempt   int       `json:"attempt,omitempty"`
 	StartedAt time.Time `json:"startedAt,omitzero"`
 	Boot      Boot      `json:"boot,omitzero"`
 	// CommandEndedAt is when the command of the attempt ended; zero: that is not known, and it is run again unless the
 	// machine has rebooted.
 	CommandEndedAt time.Time `json:"commandEndedAt,omitzero"`
+	// Silent: the node did not answer when it got its lease, so its member is not stopped, and which boot runs is not known.
+	Silent bool `json:"silent,omitempty"`
 	// Error is what went wrong last, Output the end of what the command wrote.
 	Error  string `json:"error,omitempty"`
 	Output string `json:"output,omitempty"`

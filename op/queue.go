@@ -3,6 +3,7 @@ package op
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"cke"
@@ -15,6 +16,11 @@ type LeaseEntry struct {
 	Drain *DrainNode
 	// Successor is to lead in place of the node's member; nil: whichever has come furthest.
 	Successor *cke.Join
+	// Silent: the node does not answer.
+	Silent bool
+	// Node is to show which boot of it runs before anything is done, in a container of Image; an empty Image: it need not.
+	Node  cke.Node
+	Image string
 }
 
 var _ Operation = LeaseEntry{}
@@ -33,6 +39,12 @@ func (d LeaseEntry) Targets() []string { return []string{d.Entry.Node} }
 // Stages implements Operation.
 func (d LeaseEntry) Stages() []Stage {
 	var stages []Stage
+	if d.Image != "" {
+		stages = append(stages, Stage{{Name: "boot", Node: d.Entry.Node, Limit: imageLimit, Run: func(ctx context.Context, e Env) error {
+			_, err := bootOf(ctx, e, d.Node, d.Image)
+			return err
+		}}})
+	}
 	if d.Successor != nil {
 		stages = append(stages, MoveLeader{Join: *d.Successor}.Stages()...)
 	}
@@ -41,8 +53,20 @@ func (d LeaseEntry) Stages() []Stage {
 	}
 	return append(stages, Stage{{Name: "record", Node: d.Entry.Node, Run: func(ctx context.Context, e Env) error {
 		now := e.Now()
-		return moveEntry(ctx, e, d.Entry, func(r *cke.Entry) { r.To(cke.EntryLeased, now) })
+		return moveEntry(ctx, e, d.Entry, func(r *cke.Entry) {
+			r.To(cke.EntryLeased, now)
+			r.Silent = d.Silent
+		})
 	}}})
+}
+
+// bootOf reads which boot of a node runs.
+func bootOf(ctx context.Context, e Env, n cke.Node, image string) (cke.Boot, error) {
+	m := e.Machines.Machine(n)
+	if err := m.EnsureImage(ctx, image, e.Progress); err != nil {
+		return cke.Boot{}, err
+	}
+	return m.Boot(ctx, image)
 }
 
 // moveEntry changes an entry of the queue that is as it was seen.
@@ -64,8 +88,12 @@ type RunEntry struct {
 	Unleased bool
 	// Silent: nothing shows which boot of the node runs, since it does not answer or its agent reboots it.
 	Silent bool
-	// Again: the attempt is on record, and it is not known whether its command ran to its end.
+	// Ahead is how far the daemon's clock is ahead of the nodes', by which leases and pauses end.
+	Ahead time.Duration
+	// Again: the attempt is on record, and it is not known whether its command ran to its end. It gets as much time as the first time,
+	// and so does Renew, its lease; nil: it has none.
 	Again bool
+	Renew *DrainNode
 }
 
 var _ Operation = RunEntry{}
@@ -86,7 +114,7 @@ func (r RunEntry) Stages() []Stage {
 	n := r.Entry.Node
 	command := Stage{{Name: "command", Node: n, Run: r.command}}
 	if r.Again {
-		return []Stage{command}
+		return []Stage{{{Name: "renew", Node: n, Run: r.renew}}, command}
 	}
 	record := Stage{{Name: "record", Node: n, Limit: imageLimit, Run: r.record}}
 	if r.Command == "" {
@@ -99,16 +127,12 @@ func (r RunEntry) Stages() []Stage {
 func (r RunEntry) record(ctx context.Context, e Env) error {
 	var before cke.Boot
 	if !r.Silent {
-		m := e.Machines.Machine(r.Node)
-		err := m.EnsureImage(ctx, r.Image, e.Progress)
-		if err == nil {
-			before, err = m.Boot(ctx, r.Image)
-		}
-		if err != nil {
+		var err error
+		if before, err = bootOf(ctx, e, r.Node, r.Image); err != nil {
 			return err
 		}
 	}
-	if err := r.allowed(ctx, e); err != nil {
+	if err := r.allowed(ctx, e, r.Entry.State); err != nil {
 		return err
 	}
 	now := e.Now()
@@ -119,52 +143,78 @@ func (r RunEntry) record(ctx context.Context, e Env) error {
 	})
 }
 
+// renew gives the attempt and its lease their time once more: neither may end while the command runs.
+func (r RunEntry) renew(ctx context.Context, e Env) error {
+	err := r.allowed(ctx, e, r.Entry.State)
+	if err == nil && r.Renew != nil {
+		err = r.Renew.lease(ctx, e)
+	}
+	if err != nil {
+		return err
+	}
+	now := e.Now().UTC()
+	return moveEntry(ctx, e, r.Entry, func(q *cke.Entry) { q.StartedAt = now })
+}
+
 // command starts the command of the attempt that is on record. Nothing comes between the last look and its start.
 func (r RunEntry) command(ctx context.Context, e Env) error {
+	if e.Commands == nil {
+		return &cke.Error{Code: cke.CodeCannot, What: "no command can be run here", Unchanged: true}
+	}
+	if err := r.allowed(ctx, e, r.Entry.Kind().Acting()); err != nil {
+		return err
+	}
+	attempt := r.Entry.Attempt
+	if !r.Again {
+		attempt++
+	}
+	return e.Commands.StartCommand(ctx, cke.CommandRun{Name: r.Command, Entry: r.Entry.ID, Attempt: attempt, Cluster: e.Cluster, Node: r.Node, On: r.Entry.On, Limit: r.Limit})
+}
+
+// allowed reports whether the node may go down: its entry is in this state and wanted, its lease lasts, and the others are a quorum
+// without what is on the node.
+func (r RunEntry) allowed(ctx context.Context, e Env, state cke.EntryState) error {
 	asked, err := e.Ledger.Asked(ctx)
 	if err != nil {
 		return err
+	}
+	at := e.Now().Add(-r.Ahead)
+	refused := func(code cke.Code, why string) error {
+		return &cke.Error{Code: code, What: r.Entry.What() + " waits: " + why, Unchanged: true, Err: cke.ErrConflict}
 	}
 	now, there := asked.Entry(r.Entry.ID)
 	switch {
-	case !there || !now.Acting():
-		return fmt.Errorf("%s is no longer under way: %w", r.Entry.What(), cke.ErrConflict)
-	case e.Commands == nil:
-		return &cke.Error{Code: cke.CodeCannot, What: "no command can be run here", Unchanged: true}
+	case !there || now.State != state:
+		return fmt.Errorf("%s is no longer %s: %w", r.Entry.What(), state, cke.ErrConflict)
+	case now.Canceled:
+		return refused(cke.CodeCannot, "it is canceled")
+	case asked.Queue(r.Entry.Kind()).Disabled:
+		return refused(cke.CodeCannot, "its queue is disabled")
+	case asked.Hold.Active(at):
+		return refused(cke.CodeCannot, "the cluster is paused")
 	}
-	if err := r.allowed(ctx, e); err != nil {
-		return err
+	if r.Join != nil && !r.Unleased && !slices.ContainsFunc(asked.Drains, func(d cke.Drain) bool { return d.Entry == r.Entry.ID && d.Active(at) }) {
+		return refused(cke.CodeDrain, "its lease is over")
 	}
-	return e.Commands.StartCommand(ctx, cke.CommandRun{Name: r.Command, Entry: now.ID, Attempt: now.Attempt, Cluster: e.Cluster, Node: r.Node, On: now.On, Limit: r.Limit})
-}
-
-// allowed reports whether the node may go down: its lease lasts, and the others are a quorum without its member.
-func (r RunEntry) allowed(ctx context.Context, e Env) error {
-	asked, err := e.Ledger.Asked(ctx)
+	list, _, err := readList(ctx, e)
 	if err != nil {
 		return err
 	}
-	if asked.Hold.Active(e.Now()) {
-		return &cke.Error{Code: cke.CodeCannot, What: r.Entry.What() + " waits: the cluster is paused", Unchanged: true, Err: cke.ErrConflict}
+	for _, m := range list.members {
+		if m.At(r.Node.Address) && (r.Join == nil || !Is(m, *r.Join)) {
+			return refused(cke.CodeStranger, fmt.Sprintf("member %s (%s) is on it, which cke does not stop for it", m.Name, m.ID))
+		}
 	}
 	if r.Join == nil {
 		return nil
 	}
-	if r.Unleased {
-		return mayStop(ctx, e, *r.Join, false)
-	}
-	for _, d := range asked.Drains {
-		if d.Entry == r.Entry.ID && d.Active(e.Now()) {
-			return mayStop(ctx, e, *r.Join, false)
-		}
-	}
-	return &cke.Error{Code: cke.CodeDrain, What: fmt.Sprintf("the lease of %s is over", r.Entry.Node), Unchanged: true, Err: cke.ErrConflict}
+	return mayStop(ctx, e, *r.Join, false)
 }
 
 // NoteEntry puts on record how far the reboot or the repair of a node has come. It changes nothing on nodes.
 type NoteEntry struct {
 	Entry cke.Entry
-	// To is its next state; empty: it keeps its state, or leaves the queue.
+	// To is its next state; empty: it keeps its state, or leaves the queue. Without To, Result and Ended only its lease is given back.
 	To cke.EntryState
 	// Result is how it leaves the queue; empty: it stays.
 	Result cke.EntryResult
@@ -193,11 +243,14 @@ func (n NoteEntry) Targets() []string { return []string{n.Entry.Node} }
 
 // Stages implements Operation.
 func (n NoteEntry) Stages() []Stage {
-	record := Stage{{Name: "record", Node: n.Entry.Node, Run: n.record}}
-	if !n.Release {
-		return []Stage{record}
+	var stages []Stage
+	if n.Release {
+		stages = append(stages, Stage{{Name: "release", Node: n.Entry.Node, Run: n.release}})
 	}
-	return []Stage{{{Name: "release", Node: n.Entry.Node, Run: n.release}}, record}
+	if n.To != "" || n.Result != "" || n.Ended != nil {
+		stages = append(stages, Stage{{Name: "record", Node: n.Entry.Node, Run: n.record}})
+	}
+	return stages
 }
 
 // release ends the lease of the entry, and no other one. It goes first: killed before the record, it is repeated.

@@ -75,6 +75,10 @@ func TestReboot_AsksOnceMoreBeforeTheCommand(t *testing.T) {
 		"another lease":     func(w *world) { w.Store().Ask("drain", func(r *cke.Requests) { r.Drains[0].Entry = "" }) },
 		"paused":            func(w *world) { w.Store().Ask("pause", func(r *cke.Requests) { r.Hold = &cke.Hold{Reason: "x"} }) },
 		"another voter":     func(w *world) { w.Node("n3").PowerOff() },
+		"disabled":          func(w *world) { w.Store().Ask("disable", func(r *cke.Requests) { r.Reboots.Disabled = true }) },
+		"canceled": func(w *world) {
+			w.Store().Ask("cancel", func(r *cke.Requests) { r.Reboots.Entries[0].Canceled = true })
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, 3, func(w *world) {
@@ -164,6 +168,60 @@ func TestRepair_WithoutALease(t *testing.T) {
 		w.mustRun(op.NoteEntry{Entry: entry(), To: cke.EntryQueued, NextStep: true, Why: "it does not answer"})
 		if e := entry(); e.Step != 1 || e.Tries() != 0 || e.Attempt != 1 || e.State != cke.EntryQueued {
 			t.Errorf("%+v", e)
+		}
+	})
+}
+
+// A command whose end is not known is started once more with its whole time, and only if it is still wanted.
+func TestReboot_RunsTheCommandAgain(t *testing.T) {
+	for name, change := range map[string]func(r *cke.Requests){
+		"wanted":   func(*cke.Requests) {},
+		"canceled": func(r *cke.Requests) { r.Reboots.Entries[0].Canceled = true },
+		"disabled": func(r *cke.Requests) { r.Reboots.Disabled = true },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, 3, func(w *world) {
+				w.mustRun(w.bootstrap(false))
+				w.mustRun(w.drainReboot("n2"))
+				r, long := w.reboot("n2"), time.Now().Add(-time.Hour)
+				err := w.daemon.Term().EditQueue(w.daemon.Context(), cke.RebootQueue, func(q cke.Queue) (cke.Queue, error) { // and the daemon died
+					return q.Moved(r, func(q *cke.Entry) { q.To(cke.EntryRebooting, long); q.Attempt, q.StartedAt = 1, long })
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				o := w.runReboot("n2")
+				o.Again, o.Renew = true, &op.DrainNode{Node: o.Node, For: 5 * time.Hour, Entry: o.Entry.ID}
+				w.Store().Ask(name, func(r *cke.Requests) { change(r) })
+				_, err = w.run(o)
+				now := w.reboot("n2")
+				if runs := w.daemon.QueuesSeen().Of(now).Running; runs != (name == "wanted") || (err == nil) != runs {
+					t.Errorf("%v, running: %t", err, runs)
+				}
+				if name == "wanted" && (time.Since(now.StartedAt) > time.Minute || !now.Since.Equal(long) || time.Until(w.leases()[0].Until) < 4*time.Hour) {
+					t.Errorf("%+v %+v", now, w.leases())
+				}
+			})
+		})
+	}
+}
+
+// A node is not rebooted while the list has a voter at its address that is not its own.
+func TestReboot_StopsNoForeignMember(t *testing.T) {
+	inWorld(t, 4, func(w *world) {
+		c := w.cluster()
+		c.Nodes[3].ControlPlane = false
+		w.Store().SetSpec(c)
+		w.mustRun(op.Bootstrap{Spec: c, Founders: c.ControlPlane()})
+		e := w.queuedReboot("n4")
+		w.mustRun(op.LeaseEntry{Entry: e})
+		j := w.drain("n1", false).Join
+		o := op.RunEntry{Entry: w.reboot("n4"), Node: w.Node("n4").Declared(), Command: sim.RebootCommand, Image: j.Etcd.Image, Limit: time.Minute}
+		if !w.Node("n4").Join("theirs", true) {
+			t.Fatal("not added")
+		}
+		if _, err := w.run(o); cke.CodeOf(err) != cke.CodeStranger || w.reboot("n4").Attempt != 0 {
+			t.Errorf("%v %+v", err, w.reboot("n4"))
 		}
 	})
 }

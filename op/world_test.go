@@ -56,7 +56,7 @@ func inWorld(t *testing.T, n int, f func(w *world)) {
 }
 
 func (w *world) cluster() cke.Cluster {
-	c := cke.Cluster{Name: "demo"}
+	c := cke.Cluster{Name: "demo", Reboot: cke.RebootOptions{Command: sim.RebootCommand}}
 	for _, n := range w.Nodes() {
 		c.Nodes = append(c.Nodes, n.Declared())
 	}

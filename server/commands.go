@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -17,6 +18,7 @@ import (
 type Commands struct {
 	machines cke.Machines
 	runner   CommandRunner
+	guard    func() error
 	now      func() time.Time
 	log      *slog.Logger
 	ctx      context.Context
@@ -26,6 +28,7 @@ type Commands struct {
 	mu      sync.Mutex
 	seen    map[attempt]*cke.EntrySeen
 	watched map[attempt]context.CancelFunc
+	running map[attempt]context.CancelCauseFunc
 }
 
 // attempt is one attempt of an entry.
@@ -46,19 +49,24 @@ type CommandRunner interface {
 const (
 	bootLookEvery = 5 * time.Second
 	bootLookLater = 15 * time.Second
-	// bootLookLimit bounds one look.
+	// bootLookLimit bounds one look, wipedLimit the image that a machine gets that was wiped.
 	bootLookLimit = 30 * time.Second
+	wipedLimit    = 10 * time.Minute
 	// commandsEnd bounds the end of all this with a term: commands are killed, and a helper on a node is removed.
 	commandsEnd = 3 * time.Second
 )
 
 var _ cke.Commands = (*Commands)(nil)
 
-// NewCommands returns what queues need until ctx, which is that of the term, ends.
-func NewCommands(ctx context.Context, machines cke.Machines, runner CommandRunner, now func() time.Time, log *slog.Logger) *Commands {
-	return &Commands{machines: machines, runner: runner, now: now, log: log, ctx: ctx, changed: make(chan struct{}, 1),
-		seen: map[attempt]*cke.EntrySeen{}, watched: map[attempt]context.CancelFunc{}}
+// NewCommands returns what queues need until ctx, which is that of the term, ends. guard returns an error once the term is over, also
+// in a process that was frozen and wakes: it is asked right before each program starts.
+func NewCommands(ctx context.Context, machines cke.Machines, runner CommandRunner, guard func() error, now func() time.Time, log *slog.Logger) *Commands {
+	return &Commands{machines: machines, runner: runner, guard: guard, now: now, log: log, ctx: ctx, changed: make(chan struct{}, 1),
+		seen: map[attempt]*cke.EntrySeen{}, watched: map[attempt]context.CancelFunc{}, running: map[attempt]context.CancelCauseFunc{}}
 }
+
+// errOver is why a command is killed whose attempt is over.
+var errOver = errors.New("its node left the queue or the cluster file, or the file no longer says what is done for it")
 
 // Changed receives after a command has ended, or a machine was seen to have rebooted; coalesced.
 func (r *Commands) Changed() <-chan struct{} { return r.changed }
@@ -105,51 +113,80 @@ func (r *Commands) Seen() cke.QueuesSeen {
 func (r *Commands) of(a attempt, do func(*cke.EntrySeen)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	do(r.seenOf(a))
+}
+
+// seenOf is what is known of an attempt; the lock is held.
+func (r *Commands) seenOf(a attempt) *cke.EntrySeen {
 	if r.seen[a] == nil {
 		r.seen[a] = &cke.EntrySeen{Entry: a.entry, Attempt: a.number}
 	}
-	do(r.seen[a])
+	return r.seen[a]
 }
 
 // StartCommand implements cke.Commands.
 func (r *Commands) StartCommand(ctx context.Context, run cke.CommandRun) error {
-	if err := ctx.Err(); err != nil {
+	if err := errors.Join(ctx.Err(), r.guard()); err != nil {
 		return err
 	}
 	if !slices.Contains(r.runner.Names(), run.Name) {
 		return &cke.Error{Code: cke.CodeConfig, What: fmt.Sprintf("the configuration has no command %s", run.Name), Unchanged: true, Err: cke.ErrNotFound}
 	}
-	a, started := attempt{run.Entry, run.Attempt}, false
-	r.of(a, func(s *cke.EntrySeen) {
-		started = !s.Running && s.Ended == nil
-		s.Running = s.Running || started
-	})
-	if !started {
+	a := attempt{run.Entry, run.Attempt}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for other := range r.running {
+		if other.entry == a.entry && other != a {
+			return fmt.Errorf("the command of attempt %d still runs: %w", other.number, cke.ErrConflict)
+		}
+	}
+	s := r.seenOf(a)
+	if s.Running || s.Ended != nil {
 		return nil
 	}
+	s.Running = true
+	ctx, end := context.WithCancelCause(r.ctx)
+	r.running[a] = end
 	r.wg.Go(func() {
-		r.log.Info("command started", "command", run.Name, "node", run.Node.Name(), "attempt", run.Attempt)
-		output, err := r.runner.Run(r.ctx, run, run.Node.Address)
-		end := cke.CommandEnd{At: r.now(), Output: output}
-		if err != nil {
-			end.Error = fmt.Sprintf("%s: %v", run.Name, err)
-		}
-		r.log.Info("command ended", "command", run.Name, "node", run.Node.Name(), "attempt", run.Attempt, "error", err, "output", output)
-		if r.ctx.Err() != nil {
-			return // it was killed with the term; the next leader runs it again unless the machine has rebooted
-		}
-		r.of(a, func(s *cke.EntrySeen) { s.Running, s.Ended = false, &end })
-		r.news()
+		defer end(nil)
+		r.run(ctx, a, run)
 	})
 	return nil
 }
 
-// Update sets what is in the queues, and what is declared. It never waits.
+// run runs a command to its end. What was killed with the term has no end: the next leader runs it again unless the machine has rebooted.
+func (r *Commands) run(ctx context.Context, a attempt, run cke.CommandRun) {
+	r.log.Info("command started", "command", run.Name, "node", run.Node.Name(), "attempt", run.Attempt)
+	output, err := r.guarded(ctx, run, run.Node.Address)
+	end := cke.CommandEnd{At: r.now(), Output: output}
+	if err != nil {
+		end.Error = fmt.Sprintf("%s: %v", run.Name, err)
+	}
+	r.log.Info("command ended", "command", run.Name, "node", run.Node.Name(), "attempt", run.Attempt, "error", err, "output", output)
+	if r.ctx.Err() != nil || r.guard() != nil {
+		return
+	}
+	r.of(a, func(s *cke.EntrySeen) {
+		s.Running, s.Ended = false, &end
+		delete(r.running, a)
+	})
+	r.news()
+}
+
+// guarded runs a program if the term is not over.
+func (r *Commands) guarded(ctx context.Context, run cke.CommandRun, args ...string) (output string, err error) {
+	if err := r.guard(); err != nil {
+		return "", err
+	}
+	return r.runner.Run(ctx, run, args...)
+}
+
+// Update sets what is in the queues, and what is declared. It kills commands whose attempt is over, and never waits.
 func (r *Commands) Update(c cke.Cluster, id cke.Identity, asked cke.Requests) {
 	if r == nil {
 		return
 	}
-	wanted := map[attempt]bool{}
+	wanted, acting := map[attempt]bool{}, map[attempt]bool{}
 	for _, e := range asked.Queued() {
 		n, declared := c.Node(e.Address)
 		t, known := c.Turn(e, n)
@@ -158,7 +195,7 @@ func (r *Commands) Update(c cke.Cluster, id cke.Identity, asked cke.Requests) {
 			continue
 		}
 		a := attempt{e.ID, e.Attempt}
-		wanted[a] = true
+		wanted[a], acting[a] = true, e.Acting()
 		image := c.Options.Etcd.Image
 		if j, carries := id.On(n); carries {
 			image = j.Etcd.Image
@@ -173,8 +210,17 @@ func (r *Commands) Update(c cke.Cluster, id cke.Identity, asked cke.Requests) {
 			delete(r.watched, a)
 		}
 	}
+	later := func(a attempt) bool { // what was asked for may be a moment old
+		e, there := asked.Entry(a.entry)
+		return there && e.Attempt < a.number
+	}
+	for a, end := range r.running {
+		if !acting[a] && !later(a) {
+			end(errOver)
+		}
+	}
 	for a, s := range r.seen {
-		if !wanted[a] && !s.Running {
+		if !wanted[a] && !later(a) && !s.Running {
 			delete(r.seen, a)
 		}
 	}
@@ -212,9 +258,11 @@ func (r *Commands) look(ctx context.Context, a attempt, e cke.Entry, n cke.Node,
 	boot, err := m.Boot(limited, image)
 	cancel()
 	if cke.CodeOf(err) == cke.CodeImage { // the machine was wiped
-		if err = m.EnsureImage(ctx, image, nil); err == nil {
-			boot, err = m.Boot(ctx, image)
+		limited, cancel := context.WithTimeout(ctx, wipedLimit)
+		if err = m.EnsureImage(limited, image, nil); err == nil {
+			boot, err = m.Boot(limited, image)
 		}
+		cancel()
 	}
 	if ctx.Err() != nil {
 		return
@@ -226,6 +274,7 @@ func (r *Commands) look(ctx context.Context, a attempt, e cke.Entry, n cke.Node,
 			return
 		}
 		rebooted = boot != e.Boot && s.Boot != boot
+		s.Checked = s.Checked && s.Boot == boot // it is not of this boot
 		s.Boot, s.BootAt = boot, r.now()
 	})
 	if rebooted {
@@ -235,18 +284,20 @@ func (r *Commands) look(ctx context.Context, a attempt, e cke.Entry, n cke.Node,
 
 // check asks whether a machine is ready that has rebooted, or whose command has ended.
 func (r *Commands) check(ctx context.Context, a attempt, e cke.Entry, t cke.Turn, run cke.CommandRun) {
+	var boot cke.Boot
 	due := false
 	r.of(a, func(s *cke.EntrySeen) {
 		over := s.Boot != e.Boot
 		if !t.Boots {
 			over = s.Ended != nil || !e.CommandEndedAt.IsZero()
 		}
-		due = over && s.Boot.Known() && !s.Checked && s.BootError == ""
+		boot = s.Boot
+		due = over && boot.Known() && !s.Running && !s.Checked && s.BootError == ""
 	})
 	if !due {
 		return
 	}
-	output, err := r.runner.Run(ctx, run, run.Node.Address, fmt.Sprint(e.StartedAt.Unix()))
+	output, err := r.guarded(ctx, run, run.Node.Address, fmt.Sprint(e.StartedAt.Unix()))
 	why := ""
 	switch said := strings.TrimSpace(output); {
 	case err != nil:
@@ -254,7 +305,7 @@ func (r *Commands) check(ctx context.Context, a attempt, e cke.Entry, t cke.Turn
 	case said != "true":
 		why = fmt.Sprintf("it wrote %.100q, want true", said)
 	}
-	r.of(a, func(s *cke.EntrySeen) { s.Checked, s.CheckError = why == "", why })
+	r.of(a, func(s *cke.EntrySeen) { s.Checked, s.CheckError = why == "" && s.Boot == boot, why })
 	if why == "" {
 		r.news()
 	}

@@ -27,6 +27,8 @@ type rack struct {
 	says  string
 	fails error
 	hangs bool
+	// over: the term is, and its context does not know yet.
+	over error
 }
 
 type racked struct {
@@ -65,13 +67,20 @@ func (r *rack) Run(ctx context.Context, run cke.CommandRun, args ...string) (str
 	r.mu.Unlock()
 	if hangs {
 		<-ctx.Done()
-		return "", ctx.Err()
+		return "", context.Cause(ctx)
 	}
 	if run.Name == "ready" {
 		return says, nil
 	}
 	time.Sleep(time.Second)
 	return "asked\n", fails
+}
+
+// check is the guard of the term.
+func (r *rack) check() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.over
 }
 
 func (r *rack) set(do func()) {
@@ -96,7 +105,7 @@ func playReboots(t *testing.T, scene func(r *rack, b *server.Commands, run func(
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		r := &rack{boots: map[string]cke.Boot{"10.0.0.1": {Kernel: "k", Init: "1"}, "10.0.0.2": {Kernel: "k", Init: "1"}}, lacks: map[string]bool{}, dead: map[string]bool{}}
-		b := server.NewCommands(ctx, r, r, time.Now, slog.New(slog.DiscardHandler))
+		b := server.NewCommands(ctx, r, r, r.check, time.Now, slog.New(slog.DiscardHandler))
 		defer func() {
 			cancel()
 			b.Wait(time.Minute)
@@ -149,7 +158,7 @@ func TestReboots_ACommandEndsWithTheTerm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		r := &rack{hangs: true}
-		b := server.NewCommands(ctx, r, r, time.Now, slog.New(slog.DiscardHandler))
+		b := server.NewCommands(ctx, r, r, r.check, time.Now, slog.New(slog.DiscardHandler))
 		c, q := rebootedCluster()
 		run := cke.CommandRun{Name: "power-cycle", Entry: q.Entries[0].ID, Attempt: 1, Node: c.Nodes[0]}
 		if err := b.StartCommand(ctx, run); err != nil {
@@ -202,6 +211,101 @@ func TestReboots_LooksWhichBootRuns(t *testing.T) {
 		}
 		b.Update(c, cke.Identity{}, cke.Requests{})
 		if s := b.Seen(); len(s.Seen) > 0 {
+			t.Errorf("%+v", s)
+		}
+	})
+}
+
+// A daemon that was frozen while another one was elected starts nothing as it wakes: neither a command nor a check.
+func TestReboots_TheFenceKeepsCommandsFromStarting(t *testing.T) {
+	playReboots(t, func(r *rack, b *server.Commands, run func(int) error) {
+		c, q := rebootedCluster()
+		r.says = "true\n"
+		r.set(func() { r.over = cke.ErrDeposed })
+		if err := run(0); !errors.Is(err, cke.ErrDeposed) {
+			t.Error(err)
+		}
+		r.set(func() { r.over, r.boots["10.0.0.2"] = nil, cke.Boot{Kernel: "k", Init: "2"} })
+		if err := run(0); err != nil {
+			t.Error(err)
+		}
+		r.set(func() { r.over = cke.ErrDeposed }) // it was frozen right after the start was allowed
+		b.Update(c, cke.Identity{}, cke.Requests{Reboots: q})
+		synctest.Wait()
+		if s := b.Seen().Of(q.Entries[0]); len(r.ran) > 0 || s.Ended != nil || b.Seen().Of(q.Entries[1]).Checked {
+			t.Errorf("%q, %+v", r.ran, s)
+		}
+	})
+}
+
+// A command is killed once nothing asks for its attempt any more, and an entry that is only not seen yet keeps it.
+func TestReboots_ACommandEndsWithItsAttempt(t *testing.T) {
+	for name, over := range map[string]func(c *cke.Cluster, e *cke.Entry, q *cke.Queue){
+		"its entry left":            func(_ *cke.Cluster, _ *cke.Entry, q *cke.Queue) { q.Entries = q.Entries[1:] },
+		"its entry waits again":     func(_ *cke.Cluster, e *cke.Entry, _ *cke.Queue) { e.State = cke.EntryQueued },
+		"its entry is returning":    func(_ *cke.Cluster, e *cke.Entry, _ *cke.Queue) { e.State = cke.EntryReturning },
+		"the next attempt is made":  func(_ *cke.Cluster, e *cke.Entry, _ *cke.Queue) { e.Attempt = 2 },
+		"its node left":             func(c *cke.Cluster, _ *cke.Entry, _ *cke.Queue) { c.Nodes = c.Nodes[1:] },
+		"the file names no command": func(c *cke.Cluster, _ *cke.Entry, _ *cke.Queue) { c.Reboot = cke.RebootOptions{} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			playReboots(t, func(r *rack, b *server.Commands, run func(int) error) {
+				c, q := rebootedCluster()
+				r.hangs = true
+				of := q.Entries[0]
+				if err := run(0); err != nil {
+					t.Fatal(err)
+				}
+				stale := cke.Queue{Entries: slices.Clone(q.Entries)}
+				stale.Entries[0].State, stale.Entries[0].Attempt = cke.EntryLeased, 0
+				for _, asked := range []cke.Queue{stale, q} {
+					b.Update(c, cke.Identity{}, cke.Requests{Reboots: asked})
+					synctest.Wait()
+					if !b.Seen().Of(of).Running {
+						t.Fatalf("%+v", b.Seen().Of(of))
+					}
+				}
+				over(&c, &q.Entries[0], &q)
+				b.Update(c, cke.Identity{}, cke.Requests{Reboots: q})
+				synctest.Wait()
+				if s := b.Seen().Of(of); s.Running || s.Ended == nil || s.Ended.Error == "" {
+					t.Errorf("%+v", s)
+				}
+			})
+		})
+	}
+}
+
+// While a command runs no other attempt of its entry starts one.
+func TestReboots_OneCommandAtATime(t *testing.T) {
+	playReboots(t, func(r *rack, b *server.Commands, run func(int) error) {
+		c, q := rebootedCluster()
+		r.hangs = true
+		if err := run(0); err != nil {
+			t.Fatal(err)
+		}
+		err := b.StartCommand(t.Context(), cke.CommandRun{Name: "power-cycle", Entry: q.Entries[0].ID, Attempt: 2, Node: c.Nodes[0]})
+		if !errors.Is(err, cke.ErrConflict) {
+			t.Error(err)
+		}
+	})
+}
+
+// What the check said is of one boot: a machine that reboots once more is checked again.
+func TestReboots_TheCheckIsOfOneBoot(t *testing.T) {
+	playReboots(t, func(r *rack, b *server.Commands, _ func(int) error) {
+		c, q := rebootedCluster()
+		r.says = "true\n"
+		r.set(func() { r.boots["10.0.0.1"] = cke.Boot{Kernel: "k", Init: "2"} })
+		b.Update(c, cke.Identity{}, cke.Requests{Reboots: q})
+		synctest.Wait()
+		if s := b.Seen().Of(q.Entries[0]); !s.Checked {
+			t.Errorf("%+v", s)
+		}
+		r.set(func() { r.says, r.boots["10.0.0.1"] = "no\n", cke.Boot{Kernel: "k", Init: "3"} })
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		if s := b.Seen().Of(q.Entries[0]); s.Checked || s.Boot.Init != "3" {
 			t.Errorf("%+v", s)
 		}
 	})

@@ -164,7 +164,7 @@ func (d *Daemon) term(ctx context.Context, cluster string, log *slog.Logger) (er
 	}
 	if seat.Commands != nil {
 		ctx, end := context.WithCancel(ctx)
-		commands := NewCommands(ctx, nodes, seat.Commands, d.Now, log)
+		commands := NewCommands(ctx, nodes, seat.Commands, t.Check, d.Now, log)
 		defer func() {
 			end()
 			if !commands.Wait(commandsEnd) {

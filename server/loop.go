@@ -30,6 +30,8 @@ type Term interface {
 	InterruptRunning(ctx context.Context) error
 	// Context is canceled with the term, at the latest when the session's time to live has passed without a renewal.
 	Context() context.Context
+	// Check returns ErrDeposed once the term is over, also in a process that was frozen and wakes before its context has ended.
+	Check() error
 	// Leader returns which daemon leads and since when.
 	Leader() cke.Leader
 	// Changed receives after anything that decisions depend on has changed in the store; coalesced.

@@ -156,6 +156,13 @@ func (g *stage) elect() *stageTerm {
 	return t
 }
 
+func (t *stageTerm) Check() error {
+	if t.ctx.Err() != nil {
+		return cke.ErrDeposed
+	}
+	return nil
+}
+
 func (t *stageTerm) ask(ctx context.Context, call string) error {
 	t.mu.Lock()
 	do := t.storeDo

@@ -3,6 +3,7 @@ package sim
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"cke"
@@ -17,14 +18,21 @@ const (
 	StaysUp                        // the command ends well, and nothing happens
 	CommandFails                   // the command fails, and nothing happens
 	StaysOff                       // it never returns
+	Slow                           // the command runs for long, and takes the machine down at its end
+	Late                           // it goes down long after the command has ended
+	Twice                          // it returns, and reboots once more by itself
+	CommandHangs                   // the command does not end, and nothing happens
 	RebootModes                    // how many there are
 )
 
-// Times of a reboot: until the command has ended, until the machine is off, and until it is on again.
+// Times of a reboot: until the command has ended, until the machine is off, and for how long it is.
 const (
 	commandTakes = time.Second
+	slowTakes    = 8 * time.Second
 	goesDown     = 2 * time.Second
-	comesBack    = 32 * time.Second
+	lateDown     = 12 * time.Second
+	isOff        = 30 * time.Second
+	isOffAgain   = 5 * time.Second
 )
 
 // RebootCommand is the only command of the daemons' configuration.
@@ -59,7 +67,16 @@ func (n *Node) boot() cke.Boot { return cke.Boot{Kernel: n.name, Init: fmt.Sprin
 // commands are what a daemon runs beside its loop, by entry of the queue.
 type commands struct {
 	d    *Daemon
-	seen map[string]cke.EntrySeen
+	runs map[string]*commandRun
+}
+
+// commandRun is a command that was started, and what it does to a machine.
+type commandRun struct {
+	cke.CommandRun
+	seen  cke.EntrySeen
+	node  *Node
+	mode  RebootMode
+	boots int // of the machine as it was started
 }
 
 var _ cke.Commands = (*commands)(nil)
@@ -77,55 +94,116 @@ func (c *commands) StartCommand(ctx context.Context, run cke.CommandRun) error {
 		if run.Name != RebootCommand {
 			return fmt.Errorf("command %q: %w", run.Name, cke.ErrNotFound)
 		}
-		if s := c.seen[run.Entry]; s.Attempt == run.Attempt && (s.Running || s.Ended != nil) {
-			return nil
-		}
-		n := w.at(run.Node.Address)
-		w.wasCommanded(c.d, actorOf(ctx), n, run)
-		if c.seen == nil {
-			c.seen = map[string]cke.EntrySeen{}
-		}
-		c.seen[run.Entry] = cke.EntrySeen{Entry: run.Entry, Attempt: run.Attempt, Running: true}
-		w.after(commandTakes, func() {
-			end := cke.CommandEnd{At: c.d.host()}
-			if n == nil || n.reboots == CommandFails {
-				end.Error = "exit status 1"
+		if r := c.runs[run.Entry]; r != nil {
+			switch {
+			case r.Attempt == run.Attempt && (r.seen.Running || r.seen.Ended != nil):
+				return nil
+			case r.seen.Running:
+				w.violated("attempt %d of a command for %s starts while attempt %d runs", run.Attempt, run.Node.Name(), r.Attempt)
 			}
-			c.seen[run.Entry] = cke.EntrySeen{Entry: run.Entry, Attempt: run.Attempt, Ended: &end}
-		})
-		if n == nil {
-			return nil
 		}
-		w.after(goesDown, func() {
-			if n.reboots == Reboots || n.reboots == StaysOff {
-				w.log("%s: power off, by a command", n.name)
-				n.powerOff()
-			}
-		})
-		w.after(comesBack, func() {
-			if n.reboots == Reboots && !n.on {
-				w.log("%s: power on, by a command", n.name)
-				n.powerOn()
-			}
-		})
+		r := &commandRun{CommandRun: run, node: w.at(run.Node.Address), mode: CommandFails, seen: cke.EntrySeen{Entry: run.Entry, Attempt: run.Attempt, Running: true}}
+		if r.node != nil {
+			r.mode, r.boots = r.node.reboots, r.node.boots
+		}
+		w.wasCommanded(c.d, actorOf(ctx), r)
+		if c.runs == nil {
+			c.runs = map[string]*commandRun{}
+		}
+		c.runs[run.Entry] = r
+		c.play(r)
 		return nil
 	})
 }
 
-// QueuesSeen is what the daemon knows of reboots beside what is on record.
+// play lets a command run to its end, and what it does to its machine happen.
+func (c *commands) play(r *commandRun) {
+	w, takes, down := c.d.world, commandTakes, goesDown
+	switch r.mode {
+	case Slow:
+		takes, down = slowTakes, slowTakes
+	case Late:
+		down = lateDown
+	case CommandHangs:
+		takes = r.Limit
+	}
+	w.after(min(takes, r.Limit), func() {
+		switch {
+		case !r.seen.Running:
+		case takes >= r.Limit:
+			c.ends(r, "it did not end, and was killed")
+		case r.mode == CommandFails:
+			c.ends(r, "exit status 1")
+		default:
+			if r.mode == Slow && !c.d.dead && !c.d.deposed() {
+				c.powersOff(r)
+			}
+			c.ends(r, "")
+		}
+	})
+	if r.mode == Reboots || r.mode == StaysOff || r.mode == Late || r.mode == Twice {
+		w.after(down, func() { c.powersOff(r) })
+	}
+}
+
+func (c *commands) ends(r *commandRun, trouble string) {
+	r.seen.Running, r.seen.Ended = false, &cke.CommandEnd{At: c.d.host(), Error: trouble}
+	if n := r.node; n != nil && (r.mode == StaysUp || r.mode == CommandFails || r.mode == CommandHangs || r.mode == Slow && n.on) {
+		n.commanded = false // nothing follows
+	}
+}
+
+// powersOff lets a command take its machine down. Its entry must not be where others rely on the machine.
+func (c *commands) powersOff(r *commandRun) {
+	w, n := c.d.world, r.node
+	e, there := w.store.requests.Entry(r.Entry)
+	acting := there && e.Acting() && e.Attempt == r.Attempt
+	switch left := there && e.State == cke.EntryReturning && e.Attempt == r.Attempt && n.boots == r.boots; {
+	case r.mode == Slow && !acting:
+		w.violated("the command of %s acts after its entry went on (attempt %d)", n.name, r.Attempt)
+	case left:
+		w.violated("%s goes down by its command, and counts as back", n.name)
+	}
+	w.log("%s: power off, by a command", n.name)
+	n.powerOff()
+	n.commanded = true
+	if r.mode == StaysOff {
+		return
+	}
+	on := func() {
+		if !n.on {
+			w.log("%s: power on, by a command", n.name)
+			n.powerOn()
+		}
+	}
+	w.after(isOff, on)
+	if r.mode == Twice {
+		w.after(isOff+2*isOffAgain, func() { w.log("%s: power off, by itself", n.name); n.powerOff() })
+		w.after(isOff+3*isOffAgain, on)
+	}
+}
+
+// QueuesSeen is what the daemon knows of reboots beside what is on record. Commands are killed whose attempt is over.
 func (d *Daemon) QueuesSeen() cke.QueuesSeen {
 	w := d.world
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.tick()
+	for _, r := range d.commands.runs {
+		e, there := w.store.requests.Entry(r.Entry)
+		declared, _ := w.store.spec.Cluster.Node(r.Node.Address)
+		if _, known := w.store.spec.Cluster.WithDefaults().Turn(e, declared); r.seen.Running && !(there && known && declared.Address != "" && e.Acting() && e.Attempt == r.Attempt) {
+			d.commands.ends(r, "it was killed")
+		}
+	}
 	s := cke.QueuesSeen{Commands: []string{RebootCommand}}
 	for _, r := range w.store.requests.Queued() {
 		if !r.Acting() && (r.State != cke.EntryQueued || r.Attempt == 0) {
 			continue
 		}
-		seen := d.commands.seen[r.ID]
-		if seen.Attempt != r.Attempt {
-			seen = cke.EntrySeen{Entry: r.ID, Attempt: r.Attempt}
+		seen := cke.EntrySeen{Entry: r.ID, Attempt: r.Attempt}
+		if run := d.commands.runs[r.ID]; run != nil && run.Attempt == r.Attempt {
+			seen = run.seen
 		}
 		if n := w.at(r.Address); n != nil && !n.hung && n.trouble(cke.Node{}) == nil {
 			seen.Boot, seen.BootAt = n.boot(), d.host()
@@ -135,39 +213,44 @@ func (d *Daemon) QueuesSeen() cke.QueuesSeen {
 	return s
 }
 
-// wasCommanded judges that a machine is about to be rebooted: no second machine of a voter is down through cke, and the others are a
-// quorum.
-func (w *World) wasCommanded(d *Daemon, actor string, n *Node, run cke.CommandRun) {
-	before := w.standing()
+// wasCommanded judges that a machine is about to be rebooted: by the member list no second machine of a voter is down or goes down through
+// cke, and the others are a quorum.
+func (w *World) wasCommanded(d *Daemon, actor string, r *commandRun) {
+	n, before := r.node, w.standing()
 	if n == nil || !before.formed || !before.quorate || d.surprisedLately(actor) || w.asked() {
 		return
 	}
-	votes := func(n *Node) bool {
-		for _, l := range before.list {
-			if !l.learner && n.hosts(l.peer) {
-				return true
+	w.limitsRepairs(d, r.CommandRun)
+	away := map[*Node]bool{n: true}
+	for _, l := range before.list {
+		for _, other := range w.nodes {
+			if other != n && other.commanded && !l.learner && other.hosts(l.peer) {
+				away[other] = true
 			}
 		}
-		return false
 	}
-	w.limitsRepairs(d, run)
-	if !votes(n) {
+	votes, left := false, 0
+	for _, l := range before.list {
+		at := slices.IndexFunc(w.nodes, func(o *Node) bool { return away[o] && o.hosts(l.peer) })
+		switch {
+		case l.learner:
+		case at < 0 && before.runs(l.id):
+			left++
+		case at >= 0 && w.nodes[at] == n:
+			votes = true
+		}
+	}
+	if !votes {
 		return
 	}
-	for _, other := range w.nodes {
-		if other != n && other.commanded && !other.on && votes(other) {
+	for other := range away {
+		if other != n {
 			w.violated("a command is to reboot %s while %s is down through another one", n.name, other.name)
 		}
 	}
 	n.commanded = true
-	left := 0
-	for _, l := range before.list {
-		if !l.learner && before.runs(l.id) && !n.hosts(l.peer) {
-			left++
-		}
-	}
 	if left < majority(len(before.voters)) {
-		w.violated("a command is to reboot %s, and takes the quorum away: attempt %d", n.name, run.Attempt)
+		w.violated("a command is to reboot %s, and takes the quorum away: attempt %d", n.name, r.Attempt)
 	}
 }
 

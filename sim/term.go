@@ -30,6 +30,17 @@ func (t *Term) Context() context.Context { return t.d.ctx }
 // Changed receives after the spec has changed.
 func (t *Term) Changed() <-chan struct{} { return t.changed }
 
+// Check returns ErrDeposed once the term is over.
+func (t *Term) Check() error {
+	w := t.d.world
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if t.d.deposed() {
+		return cke.ErrDeposed
+	}
+	return nil
+}
+
 // Requests returns what operators requested.
 func (t *Term) Requests() cke.Requests {
 	w := t.d.world

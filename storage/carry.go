@@ -52,6 +52,8 @@ func (k schema) continues(key string) (continued, bool) {
 		return continued{key, reflect.TypeFor[cke.Freeze](), "id"}, true
 	case key == k.authorities(name):
 		return continued{key, reflect.TypeFor[cke.Authorities](), ""}, true
+	case key == k.request(name, requestReboots), key == k.request(name, requestRepairs):
+		return continued{key, reflect.TypeFor[queueDocument](), ""}, true
 	case strings.HasPrefix(rest, "identity/joins/"):
 		return continued{key, reflect.TypeFor[cke.Join](), "id"}, true
 	}

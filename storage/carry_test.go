@@ -92,7 +92,8 @@ func later(v any, n *int) any {
 
 // documents are the keys of all that is read, changed and written back.
 func documents(k schema) []string {
-	return []string{k.spec("prod"), k.incarnation("prod"), k.freeze("prod"), k.authorities("prod"), k.join("prod", "j1"), k.record("prod", 7), k.specRevision("prod", 3)}
+	return []string{k.spec("prod"), k.incarnation("prod"), k.freeze("prod"), k.authorities("prod"), k.join("prod", "j1"), k.record("prod", 7), k.specRevision("prod", 3),
+		k.request("prod", requestReboots), k.request("prod", requestRepairs)}
 }
 
 // Whatever a later cke adds to a document, at any depth, survives that this one reads it and writes it back.

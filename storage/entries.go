@@ -58,6 +58,14 @@ func (s *Store) EditQueue(ctx context.Context, cluster string, kind cke.QueueKin
 	}
 }
 
+// queueDocument is what a Request is that holds a queue.
+type queueDocument struct {
+	Kind string    `json:"kind"`
+	Args cke.Queue `json:"args"`
+	At   time.Time `json:"at"`
+	By   string    `json:"by,omitempty"`
+}
+
 // editQueue is the write of an edited queue, and the condition that it was not written since it was read.
 func editQueue(key string, kind cke.QueueKind, kvs []*mvccpb.KeyValue, by string, edit func(cke.Queue) (cke.Queue, error)) (clientv3.Cmp, clientv3.Op, error) {
 	var q cke.Queue

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -115,6 +116,14 @@ func runUndrain(ctx context.Context, a *app, s store, node string, noWait bool) 
 	cluster, n, err := a.leasedNode(ctx, s, node)
 	if err != nil {
 		return err
+	}
+	asked, err := s.RequestsOf(ctx, cluster)
+	if err != nil {
+		return err
+	}
+	if d := asked.Drained(n.Name(), begun); d != nil && d.Entry != "" {
+		return &cke.Error{Code: cke.CodeDrain, What: fmt.Sprintf("the lease of %s is that of the %s queue", n.Name(), cmp.Or(d.Queue, cke.RebootQueue)),
+			Facts: []string{"its command may run, or the machine may be going down"}, Unchanged: true, Try: d.Release(), Err: cke.ErrConflict}
 	}
 	newest, err := a.change(ctx, s, cluster, "the lease was ended", "status", func() error { return s.EndDrain(ctx, cluster, n.Name()) })
 	if err != nil {

@@ -117,6 +117,20 @@ func TestDrain_ReturnsOnceTheMemberHasStopped(t *testing.T) {
 	contains(t, stderr, "error[CKE111]: cp2 of cluster prod is not drained\nNothing was changed.\n")
 }
 
+// The lease of a node that reboots is the queue's: its command may run.
+func TestUndrain_LeavesTheLeaseOfAQueue(t *testing.T) {
+	h := declared(t)
+	l := h.lead("prod")
+	for kind, try := range map[cke.QueueKind]string{"": "ckecli reboot-queue cancel cp2", cke.RepairQueue: "ckecli repair-queue cancel cp2"} {
+		if err := l.term.PutDrain(h.ctx(), cke.Drain{Node: "cp2", Since: time.Now(), Until: time.Now().Add(time.Hour), Entry: "r1", Queue: kind}); err != nil {
+			t.Fatal(err)
+		}
+		_, stderr := h.run(exitRefused, "node", "undrain", "cp2")
+		contains(t, stderr, "the lease of cp2 is that of the ")
+		contains(t, stderr, "Nothing was changed.\nTry: "+try)
+	}
+}
+
 // A lease keeps members of other nodes where they are, also when its node has left the cluster file: a person can end it.
 func TestUndrain_EndsTheLeaseOfANodeThatIsDeclaredNoMore(t *testing.T) {
 	h := declared(t)

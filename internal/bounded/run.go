@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"runtime"
 	"syscall"
 	"time"
 )
@@ -28,25 +29,44 @@ type Run struct {
 // closing is how long what a program has started may keep its output open after its end.
 const closing = 2 * time.Second
 
-// Do runs the program to its end and returns the end of what it wrote to stdout and stderr. The error says how it failed.
+// Do runs the program to its end and returns the end of what it wrote to stdout and stderr. The error says how it failed. After a
+// failure nothing of its process group is left; what it leaves running after it succeeded is not killed.
 func (r Run) Do(ctx context.Context) (output string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, r.Limit)
 	defer cancel()
+	reads, writes, err := os.Pipe()
+	if err != nil {
+		return "", err
+	}
+	defer reads.Close()
 	cmd := exec.CommandContext(ctx, r.Program, r.Args...)
 	cmd.Dir, cmd.Env = "/", append(os.Environ(), r.Env...)
-	out := &tail{most: r.Output}
-	cmd.Stdout, cmd.Stderr = out, out
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
-	cmd.WaitDelay = closing
-	err = cmd.Run()
+	cmd.Stdout, cmd.Stderr = writes, writes
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	kill := func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.Cancel = kill
+	runtime.LockOSThread() // Pdeathsig is sent when the thread ends that started it
+	defer runtime.UnlockOSThread()
+	err = cmd.Start()
+	writes.Close()
+	if err != nil {
+		return "", err
+	}
+	out, copied := &tail{most: r.Output}, make(chan struct{})
+	go func() {
+		defer close(copied)
+		_, _ = io.Copy(out, reads)
+	}()
+	if err = cmd.Wait(); err != nil {
+		_ = kill() // the process itself is gone, and what it has started may not be
+	}
+	_ = reads.SetReadDeadline(time.Now().Add(closing))
+	<-copied
 	switch {
-	case errors.Is(ctx.Err(), context.DeadlineExceeded) && err != nil:
+	case err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded):
 		err = fmt.Errorf("it did not end within %s, and was killed", r.Limit)
-	case ctx.Err() != nil && err != nil:
+	case err != nil && ctx.Err() != nil:
 		err = fmt.Errorf("it was killed: %w", context.Cause(ctx))
-	case errors.Is(err, exec.ErrWaitDelay): // what it has started runs on
-		err = nil
 	}
 	return out.String(), err
 }

@@ -49,26 +49,65 @@ func TestRun_ReportsHowItFailed(t *testing.T) {
 	}
 }
 
-// A program that hangs is killed with all that it has started.
-func TestRun_KillsTheProcessGroupAtTheDeadline(t *testing.T) {
+// Whatever a program that fails has started is killed with it: at its own end, and at the deadline.
+func TestRun_KillsTheProcessGroup(t *testing.T) {
 	t.Parallel()
+	for _, row := range []struct{ name, text, says string }{
+		{"it hangs", "sleep 1000 & echo $! >FILE; echo asked; wait", "did not end within 300ms"},
+		{"it fails", "sleep 1000 & echo $! >FILE; echo asked; exit 1", "exit status 1"},
+		{"it is killed", "sleep 1000 & echo $! >FILE; echo asked; kill -9 $$", "signal: killed"},
+		{"its child kills it, and lives on", "echo asked; sh -c 'echo $$ >FILE; kill -9 $PPID; exec sleep 1000'; true", "signal: killed"},
+		{"its child closed the output", "sleep 1000 >/dev/null 2>&1 & echo $! >FILE; echo asked; exit 1", "exit status 1"},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
+			file := filepath.Join(t.TempDir(), "pid")
+			r := script(t, strings.ReplaceAll(row.text, "FILE", file))
+			if strings.Contains(row.says, "within") {
+				r.Limit = 300 * time.Millisecond
+			}
+			out, err := r.Do(t.Context())
+			if err == nil || !strings.Contains(err.Error(), row.says) || out != "asked\n" {
+				t.Errorf("%q, %v", out, err)
+			}
+			text, err := os.ReadFile(file)
+			dies(t, string(text), err)
+		})
+	}
+}
+
+// A daemon that is killed leaves no command behind.
+func TestRun_EndsWithTheDaemon(t *testing.T) {
+	t.Parallel()
+	if program := os.Getenv("BOUNDED_PROGRAM"); program != "" {
+		_, _ = bounded.Run{Program: program, Limit: time.Hour}.Do(t.Context())
+		return
+	}
 	file := filepath.Join(t.TempDir(), "pid")
-	r := script(t, "sleep 1000 & echo $! >"+file+"; echo asked; wait")
-	r.Limit = 300 * time.Millisecond
-	out, err := r.Do(t.Context())
-	if err == nil || !strings.Contains(err.Error(), "did not end within 300ms") || out != "asked\n" {
-		t.Errorf("%q, %v", out, err)
+	if err := syscall.Mkfifo(file, 0o600); err != nil {
+		t.Skip(err)
+	}
+	daemon := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestRun_EndsWithTheDaemon$")
+	daemon.Env = append(os.Environ(), "BOUNDED_PROGRAM="+script(t, "echo $$ >"+file+"; exec sleep 1000").Program)
+	if err := daemon.Start(); err != nil {
+		t.Fatal(err)
 	}
 	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	child, err := strconv.Atoi(strings.TrimSpace(string(text)))
-	if err != nil {
-		t.Fatal(err)
+	_ = daemon.Process.Kill()
+	_ = daemon.Wait()
+	dies(t, string(text), err)
+}
+
+// dies fails unless the process with this id ends; err is why the id is not known.
+func dies(t *testing.T, id string, err error) {
+	t.Helper()
+	child, bad := strconv.Atoi(strings.TrimSpace(id))
+	if err != nil || bad != nil {
+		t.Fatal(err, bad)
 	}
 	for deadline := time.Now().Add(10 * time.Second); alive(child); time.Sleep(time.Millisecond) { // nobody tells when a stranger's child ends
 		if time.Now().After(deadline) {
+			_ = syscall.Kill(child, syscall.SIGKILL)
 			t.Fatalf("process %d lives", child)
 		}
 	}

@@ -65,6 +65,11 @@ func drainAsked(in *Input, t cke.Task) Decision {
 			return refuse(t, cke.OtherDrain(n.Name(), d))
 		}
 	}
+	for _, r := range in.Requests.Queued() {
+		if other, _ := in.nodeOf(r); r.Active() && in.holdsMember(other) {
+			return refuse(t, &cke.Error{Code: cke.CodeDrain, What: fmt.Sprintf("%s cannot be drained: %s is %s", n.Name(), r.Node, r.State), Unchanged: true, Try: r.Kind().Command() + " list", Err: cke.ErrConflict})
+		}
+	}
 	if strange := in.strangersAt(n.Address); len(strange) > 0 {
 		return refuse(t, strangerStands(in, n, strange[0]))
 	}

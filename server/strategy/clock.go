@@ -108,6 +108,12 @@ func (in *Input) waited(at time.Time) time.Duration {
 	return math.MaxInt64
 }
 
+// overdue reports whether something on record happened longer ago than limit. While the clock is wrong nothing is: it may have been right
+// when that was put on record.
+func (in *Input) overdue(at time.Time, limit time.Duration) bool {
+	return in.waited(at) > limit && !ClocksIn(in.Seen).wrong()
+}
+
 // untilNow is the time by which leases and pauses end: the nodes', where the daemon's clock is ahead of it. Where that is
 // behind they last for longer, which nobody is hurt by.
 func (in *Input) untilNow() time.Time {

@@ -44,6 +44,8 @@ type Input struct {
 
 	// outdated are requests of a store that is older than the cluster.
 	outdated []cke.Problem
+	// heldQueued are entries of queues in such a store.
+	heldQueued []cke.Problem
 	// unrecordedStarts are the memberships that were started without a start on record; see noteStarts.
 	unrecordedStarts []cke.JoinID
 }

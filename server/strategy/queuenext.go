@@ -33,19 +33,24 @@ func queueNext(in *Input) verdict {
 	}
 	n, _ := in.nodeOf(*next)
 	t, _ := in.Spec.Turn(*next, n)
-	o := op.LeaseEntry{Entry: *next}
+	o := op.LeaseEntry{Entry: *next, Silent: !in.answers(n), Node: in.node(n).Node}
 	j, carries := in.Identity.On(n)
+	if t.Boots && !o.Silent {
+		if o.Image = in.Spec.Options.Etcd.Image; carries {
+			o.Image = j.Etcd.Image
+		}
+	}
 	switch {
 	case !carries:
 		return upkeepBy(o, next.Node+" carries no member, and may be "+string(next.Kind())+"ed")
 	case !t.Lease:
 		return upkeepBy(o, "the others serve without the member of "+next.Node+", which runs during this step")
 	}
-	o.Drain = &op.DrainNode{Node: n, Reason: string(next.Kind()), By: byQueue(*next), For: t.LeaseFor() + in.behind(), Entry: next.ID, Queue: next.Kind()}
-	if in.answers(n) {
+	o.Drain = in.leaseFor(*next, n, t)
+	o.Successor = in.successorOf(j)
+	if !o.Silent {
 		j = in.reached(j)
 		o.Drain.Join = &j
-		o.Successor = in.successorOf(j)
 	}
 	return upkeepBy(o, fmt.Sprintf("%s may be %sed: the others serve without its member", next.Node, next.Kind()))
 }
@@ -66,9 +71,13 @@ func (in *Input) nextEntry() (next *cke.Entry, waits map[string]string) {
 	first := "" // of those with members
 	for _, r := range in.queueOrder() {
 		n, _ := in.nodeOf(r)
-		j, carries := in.Identity.On(n)
+		j, _ := in.Identity.On(n)
+		carries := in.holdsMember(n)
 		t, known := in.Spec.Turn(r, n)
 		why := in.notNow(r, n, t, known)
+		if why == "" && carries {
+			why = in.neverGoes(n, j)
+		}
 		passes := why != "" // its own reason: others need not wait for it
 		k := r.Kind()
 		switch {
@@ -92,11 +101,32 @@ func (in *Input) nextEntry() (next *cke.Entry, waits map[string]string) {
 	return next, waits
 }
 
+// holdsMember reports whether a node carries a member, of cke or not: then it goes down only as nodes with members do.
+func (in *Input) holdsMember(n cke.Node) bool {
+	_, carries := in.Identity.On(n)
+	return carries || len(in.strangersAt(n.Address)) > 0
+}
+
+// closed is why no command of a queue is started; empty: it may be.
+func (in *Input) closed(k cke.QueueKind) string {
+	if in.Requests.Queue(k).Disabled {
+		return fmt.Sprintf("the %s queue is disabled; `%s enable` enables it", k, k.Command())
+	}
+	o := in.Spec.Reboot
+	if k == cke.RepairQueue || o.Window == (cke.Window{}) || ClocksIn(in.Seen).wrong() { // what is under way needs no clock
+		return ""
+	}
+	if open, next := windowAt(o.Window, in.Seen.ObservedAt); !open {
+		return "the next window starts at " + next.Format(time.RFC3339)
+	}
+	return ""
+}
+
 // notNow is why an entry is not started whatever the others do; empty: it may be.
 func (in *Input) notNow(r cke.Entry, n cke.Node, t cke.Turn, known bool) string {
 	k := r.Kind()
-	if in.Requests.Queue(k).Disabled {
-		return fmt.Sprintf("the %s queue is disabled; `%s enable` enables it", k, k.Command())
+	if why := in.closed(k); why != "" {
+		return why
 	}
 	for _, other := range in.Requests.Queued() {
 		if other.Active() && other.Address == r.Address && other.ID != r.ID {
@@ -110,22 +140,17 @@ func (in *Input) notNow(r cke.Entry, n cke.Node, t cke.Turn, known bool) string 
 		return "the cluster file does not say reboot.fleet_lock: true"
 	case r.Agent != "" && in.Seen.ObservedAt.Sub(r.AskedAt).Abs() > asksWithin:
 		return "its agent has to ask again"
+	case !in.answers(n) && !in.hung(n):
+		return fmt.Sprintf("it does not answer, and counts as hung after %s", hungAfter)
+	}
+	if why := ClocksIn(in.Seen).Why(); why != "" {
+		return why
 	}
 	if why := in.noCommand(t); why != "" {
 		return why
 	}
 	if k == cke.RepairQueue {
 		return in.tooManyRepairs(r)
-	}
-	o := in.Spec.Reboot
-	if o.Window == (cke.Window{}) {
-		return ""
-	}
-	if why := ClocksIn(in.Seen).Why(); why != "" {
-		return "it is not known whether the window is open: " + why
-	}
-	if open, next := windowAt(o.Window, in.Seen.ObservedAt); !open {
-		return "the next window starts at " + next.Format(time.RFC3339)
 	}
 	return ""
 }
@@ -178,7 +203,7 @@ func (in *Input) mayNotGo(r cke.Entry, n cke.Node, j cke.Join) string {
 			return o.What() + " failed: retry, skip or cancel it"
 		}
 		if other, declared := in.nodeOf(o); declared && o.Active() {
-			if _, carries := in.Identity.On(other); carries {
+			if in.holdsMember(other) {
 				return fmt.Sprintf("%s is %s", o.Node, o.State)
 			}
 		}
@@ -197,18 +222,6 @@ func (in *Input) mayNotGo(r cke.Entry, n cke.Node, j cke.Join) string {
 	if !in.Seen.Etcd.Quorate || in.Seen.Etcd.MembersSource != cke.MembersLinearizable {
 		return "no member list could be read through a quorum"
 	}
-	if p := in.misnamed(n.Name()); p != nil {
-		return p.Message
-	}
-	if strange := in.strangersAt(n.Address); len(strange) > 0 {
-		return fmt.Sprintf("foreign member %s is on it, and cke does not stop foreign members", nameOf(strange[0]))
-	}
-	switch {
-	case !there:
-		return "its member is not in the member list"
-	case m.Learner:
-		return "its member is a learner"
-	}
 	if g := mayStop(in, m); g != open || dead {
 		return string(g)
 	}
@@ -221,6 +234,26 @@ func (in *Input) mayNotGo(r cke.Entry, n cke.Node, j cke.Join) string {
 		if o, listed := in.listed(other); listed && !o.Learner && o.ID != m.ID && in.behindLeader(other) {
 			return fmt.Sprintf("the member on %s is not in sync", other.Node.Name())
 		}
+	}
+	return ""
+}
+
+// neverGoes is why a node with a member does not go down as it is, whatever the others do; empty: it may.
+func (in *Input) neverGoes(n cke.Node, j cke.Join) string {
+	if !in.Seen.Etcd.Quorate || in.Seen.Etcd.MembersSource != cke.MembersLinearizable {
+		return "" // no node goes
+	}
+	if p := in.misnamed(n.Name()); p != nil {
+		return p.Message
+	}
+	if strange := in.strangersAt(n.Address); len(strange) > 0 {
+		return fmt.Sprintf("foreign member %s is on it, and cke does not stop foreign members", nameOf(strange[0]))
+	}
+	switch m, there := in.listed(j); {
+	case !there:
+		return "its member is not in the member list"
+	case m.Learner:
+		return "its member is a learner"
 	}
 	return ""
 }
@@ -241,11 +274,16 @@ func (in *Input) settles(pause cke.Duration) (left time.Duration) {
 			break
 		}
 	}
+	for _, r := range in.Requests.Queued() { // an attempt that failed may only be late
+		if !r.StartedAt.IsZero() && (r.State == cke.EntryQueued || r.State == cke.EntryFailed) {
+			left = max(left, time.Duration(pause)-in.waited(r.Since))
+		}
+	}
 	return left
 }
 
-// queueOrder are the queued entries in their turn: nodes without a member, members that do not serve, followers zone by
-// zone, the leader. Within that repairs are first, and else the order is that of the queue.
+// queueOrder are the queued entries in their turn: nodes without a member, those with one of which an attempt failed, members that do not
+// serve, followers zone by zone, the leader. Within that repairs are first, and else the order is that of the queue.
 func (in *Input) queueOrder() []cke.Entry {
 	type placed struct {
 		cke.Entry
@@ -264,19 +302,22 @@ func (in *Input) queueOrder() []cke.Entry {
 			continue
 		}
 		p := placed{Entry: r}
-		if j, carries := in.Identity.On(n); carries {
+		if in.holdsMember(n) {
+			j, _ := in.Identity.On(n)
 			m, there := in.listed(j)
 			switch {
-			case !there || !healthyMember(in, m):
+			case r.Attempt > 0:
 				p.class = 1
-			case leads(in, j) == 0:
+			case !there || !healthyMember(in, m):
 				p.class = 2
+			case leads(in, j) == 0:
+				p.class = 3
 				if !slices.Contains(zones, n.Zone) {
 					zones = append(zones, n.Zone)
 				}
 				p.zone = slices.Index(zones, n.Zone)
 			default:
-				p.class = 3
+				p.class = 4
 			}
 		}
 		all = append(all, p)

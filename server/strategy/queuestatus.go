@@ -1,9 +1,11 @@
 package strategy
 
 import (
+	"cmp"
 	"fmt"
 
 	"cke"
+	"cke/op"
 )
 
 // outForQueue is the lease of a node without a member that reboots or is repaired: it gets no member meanwhile. Nil: it does not.
@@ -21,7 +23,7 @@ func (in *Input) outForQueue(n cke.Node) *cke.Drain {
 }
 
 // queueStatus is a queue with what each entry waits for; nil: it was never used.
-func queueStatus(in *Input, k cke.QueueKind) *cke.QueueStatus {
+func queueStatus(in *Input, d Decision, k cke.QueueKind) *cke.QueueStatus {
 	q := in.Requests.Queue(k)
 	if !q.Disabled && len(q.Entries) == 0 && len(q.History) == 0 {
 		return nil
@@ -31,6 +33,7 @@ func queueStatus(in *Input, k cke.QueueKind) *cke.QueueStatus {
 		s.Last = &q.History[n-1]
 	}
 	_, waits := in.nextEntry()
+	rests := in.queuesRest(d)
 	for _, r := range q.Entries {
 		e := cke.EntryStatus{Entry: r}
 		n, declared := in.nodeOf(r)
@@ -39,7 +42,9 @@ func queueStatus(in *Input, k cke.QueueKind) *cke.QueueStatus {
 		case !declared:
 			e.Waits = "it left the cluster file"
 		case r.State == cke.EntryQueued:
-			e.Waits = waits[r.ID]
+			e.Waits = cmp.Or(rests, waits[r.ID])
+		case r.State == cke.EntryLeased:
+			e.Waits = cmp.Or(rests, in.notStarted(r, t))
 		case r.Acting():
 			e.Waits = in.notBack(r, n, t)
 		case r.State == cke.EntryReturning:
@@ -50,6 +55,32 @@ func queueStatus(in *Input, k cke.QueueKind) *cke.QueueStatus {
 		s.Entries = append(s.Entries, e)
 	}
 	return s
+}
+
+// queuesRest is why nothing of the queues is done in the phase that the cluster is in; empty: it is.
+func (in *Input) queuesRest(d Decision) string {
+	switch {
+	case d.Frozen != nil:
+		return "the cluster is frozen"
+	case in.held():
+		return "the cluster is paused"
+	case in.hibernates():
+		return "the cluster is hibernated"
+	case !in.Formed():
+		return "the cluster is not formed"
+	}
+	return ""
+}
+
+// notStarted is why the command of a node that has its lease was not started yet.
+func (in *Input) notStarted(r cke.Entry, t cke.Turn) string {
+	if why := in.noCommand(t); why != "" {
+		return why
+	}
+	if f, failed := in.Failures[FailureKey(op.RunEntry{Entry: r})]; failed {
+		return f.Error
+	}
+	return "its command is about to be started"
 }
 
 // queueCodes are the problems of each queue.

@@ -70,6 +70,28 @@ func (s *scene) showing(i int, init string) *scene {
 	return s.knowing(i, func(k *cke.EntrySeen) { k.Boot, k.BootAt = cke.Boot{Kernel: "k", Init: init}, noon })
 }
 
+// hung lets nodes not answer for long.
+func (s *scene) hung(nodes ...int) *scene {
+	for _, i := range nodes {
+		s.node(i).SeenAt = noon.Add(-time.Hour)
+	}
+	return s.silent(nodes...)
+}
+
+// own lets the node of a queued entry have its lease already.
+func (s *scene) own(i int) *scene {
+	s.drained(i)
+	s.Requests.Drains[0].Entry, s.Requests.Drains[0].Address = s.entry(i).ID, s.entry(i).Address
+	return s
+}
+
+// foreign lets the list have a voter at the address of a node that cke did not add, and does not remove.
+func (s *scene) foreign(i int) *scene {
+	s.Spec.Policies.Foreign = cke.ForeignHold
+	s.Seen.Etcd.Members = append(s.Seen.Etcd.Members, cke.Member{ID: "f00", Name: "theirs", PeerURLs: []string{"https://" + s.Spec.Nodes[i-1].Address + ":2380"}})
+	return s
+}
+
 // knowing changes what the daemon knows of a reboot.
 func (s *scene) knowing(i int, change func(*cke.EntrySeen)) *scene {
 	r := s.entry(i)
@@ -179,11 +201,11 @@ func TestReboots_WhoMayGoDown(t *testing.T) {
 			for i := range s.Seen.Nodes {
 				s.Seen.Nodes[i].Clock = noon.Add(-3 * time.Hour)
 			}
-		}), "", "not known whether the window is open"},
+		}), "", "3h0m0s ahead of that of the nodes"},
 		{"another member does not serve", rebootable(3, 3).queued(2).stopped(3).with(func(s *scene) { s.Seen.Nodes[2].Containers[0].State = cke.ContainerRestarting }), "", "2 of 3 voters are healthy"},
 		{"of five another member does not serve", rebootable(5, 5).queued(2).silent(5), "", "4 of 5 voters are healthy"},
-		{"a member that does not serve, on a node that is silent", rebootable(3, 3).queued(2, 3).silent(3), "drain n3 without a stop", ""},
-		{"two are silent", rebootable(5, 5).queued(4).silent(4, 5), "", "n5 does not serve"},
+		{"a member that does not serve, on a node that is silent", rebootable(3, 3).queued(2, 3).hung(3), "drain n3 without a stop", ""},
+		{"two are silent", rebootable(5, 5).queued(4).hung(4, 5), "", "n5 does not serve"},
 		{"another member is behind", rebootable(3, 3).queued(2).with(func(s *scene) {
 			s.endpoint(3).RaftApplied, s.endpoint(1).RaftIndex, s.endpoint(1).RaftApplied = 1, 1e6, 1e6
 		}), "", "the member on n3 is not in sync"},
@@ -209,6 +231,34 @@ func TestReboots_WhoMayGoDown(t *testing.T) {
 		{"a node with a member while another one reboots", rebootable(3, 3).queued(3).in(2, cke.EntryRebooting, time.Minute).silent(2).with(func(s *scene) { s.Spec.Reboot.MaxConcurrent = 5 }), "", "n2 is rebooting"},
 		{"max_concurrent", rebootable(3, 5).queued(4).in(5, cke.EntryRebooting, time.Minute), "", "1 reboot is under way (max_concurrent)"},
 		{"more at once, without members", rebootable(3, 5).queued(4).in(5, cke.EntryRebooting, time.Minute).commandEnded(5, time.Second, "").with(func(s *scene) { s.Spec.Reboot.MaxConcurrent = 2 }), "drain n4", ""},
+		{"a foreign voter on a node without a member", rebootable(3, 4).queued(4).foreign(4), "", "foreign member theirs is on it"},
+		{"of four", rebootable(4, 4).queued(2), "drain n2", ""},
+		{"of four, one is silent", rebootable(4, 4).queued(2).silent(4), "", "3 of 4 voters are healthy"},
+		{"a node that is silent for a moment", rebootable(3, 3).queued(3).silent(3), "", "counts as hung after 1m0s"},
+		{"a leader that hangs, and whose member serves", rebootable(3, 3).queued(1).silentNode(1).with(func(s *scene) { s.node(1).SeenAt = noon.Add(-time.Hour) }), "drain n1 without a stop, n2 leads", ""},
+		{"an attempt at another node has just failed", rebootable(3, 3).queued(2, 3).with(func(s *scene) {
+			r := s.entry(3)
+			r.Attempt, r.Since, r.StartedAt, r.Error = 1, noon.Add(-time.Second), noon.Add(-32*time.Minute), "it did not return"
+		}), "", "the reboot of n3 waits: attempt 1 failed"},
+		{"an attempt at another node failed, and its turn has not come", rebootable(3, 3).queued(2, 3).with(func(s *scene) {
+			r := s.entry(3)
+			r.Attempt, r.Since, r.StartedAt, r.Error = 1, noon.Add(-90*time.Second), noon.Add(-32*time.Minute), "it did not return"
+		}), "", "the reboot of n3 waits: the last reboot or repair ended less than 2m ago (settle)"},
+		{"an attempt at another node failed", rebootable(3, 3).queued(2, 3).with(func(s *scene) {
+			r := s.entry(3)
+			r.Attempt, r.Since, r.StartedAt, r.Error = 1, noon.Add(-time.Hour), noon.Add(-2*time.Hour), "it did not return"
+		}), "drain n3", ""},
+		{"another one has just failed and was skipped", rebootable(3, 4).queued(2).in(3, cke.EntryFailed, time.Second).with(func(s *scene) {
+			s.entry(3).Skipped, s.entry(3).StartedAt = true, noon.Add(-time.Hour)
+		}), "", "settle"},
+		{"a node that cannot go keeps no other waiting", rebootable(3, 3).queued(2, 3).foreign(2).with(func(s *scene) {
+			one := s.endpoint(1)
+			s.Seen.Etcd.Endpoints = append(s.Seen.Etcd.Endpoints, cke.EndpointStatus{MemberID: "f00", ClusterID: one.ClusterID, LeaderID: one.LeaderID, Serializable: true, Linearizable: true, RaftIndex: 100, RaftApplied: 100, Revision: one.Revision})
+		}), "drain n3", ""},
+		{"the daemon's clock is wrong", rebootable(3, 3).queued(2).with(func(s *scene) { s.Seen.ObservedAt = noon.Add(20 * time.Minute) }), "", "20m0s ahead of"},
+		{"its own lease is left of a step that was not completed", rebootable(3, 3).queued(2).own(2).stopped(2), "note n2 , released", "not under way"},
+		{"and another member dies", rebootable(3, 3).queued(2).own(2).stopped(2).silent(3).lost(), "note n2 , released", ""},
+		{"the lease of one that was canceled meanwhile", rebootable(3, 3).queued(2).own(2).stopped(2).with(func(s *scene) { s.Requests.Reboots.Entries = nil }), "note n2 , released", "the lease of n2 is over"},
 		{"a cluster that is not formed", forming(3, true).queued(2), "resume-bootstrap", ""},
 	})
 }
@@ -243,6 +293,12 @@ func TestReboots_UnderWay(t *testing.T) {
 	gone := func(s *scene) { s.Requests.Drains = nil }
 	canceled := func(i int) func(*scene) { return func(s *scene) { s.entry(i).Canceled = true } }
 	check := func(s *scene) { s.Spec.Reboot.Check = "ready" }
+	disabled := func(s *scene) { s.Requests.Reboots.Disabled = true }
+	silent := func(s *scene) { s.entry(2).Silent = true }
+	unseen := func(s *scene) { s.entry(2).Boot = cke.Boot{} }
+	ahead := func(s *scene) { s.Seen.ObservedAt = noon.Add(time.Hour) }
+	undeclared := func(s *scene) { s.Spec.Nodes = slices.Delete(s.Spec.Nodes, 1, 2) }
+	runs := func(k *cke.EntrySeen) { k.Running = true }
 	rebooting := func(ago time.Duration) *scene { return rebootable(3, 3).in(2, cke.EntryRebooting, ago) }
 	checkReboots(t, []rebootRow{
 		{"leased", rebootable(3, 3).in(2, cke.EntryLeased, time.Second), "run n2", ""},
@@ -250,10 +306,28 @@ func TestReboots_UnderWay(t *testing.T) {
 		{"leased, and the lease is over", rebootable(3, 3).in(2, cke.EntryLeased, time.Second).with(gone), "note n2 queued", "its lease is over"},
 		{"leased, and an operator has the lease", rebootable(3, 3).in(2, cke.EntryLeased, time.Second).with(func(s *scene) { s.Requests.Drains[0].Entry = "" }), "note n2 queued", ""},
 		{"leased, and the quorum is lost", rebootable(3, 3).in(2, cke.EntryLeased, time.Second).silent(3).lost(), "note n2 queued, released", "may help"},
+		{"leased, and disabled", rebootable(3, 3).in(2, cke.EntryLeased, time.Second).with(disabled), "note n2 queued, released", "disabled"},
+		{"leased, and the window has closed", rebootable(3, 3).in(2, cke.EntryLeased, time.Second).with(func(s *scene) {
+			s.Spec.Reboot.Window = cke.Window{Schedule: "0 3 * * *", Duration: cke.Duration(time.Hour)}
+		}), "note n2 queued, released", "the next window starts"},
+		{"leased, and it does not answer for a moment", rebootable(3, 3).in(2, cke.EntryLeased, time.Second).silent(2), "", ""},
+		{"leased, and it no longer answers", rebootable(3, 3).in(2, cke.EntryLeased, time.Minute).hung(2), "note n2 queued, released", "no longer answers"},
+		{"leased while it was silent", rebootable(3, 3).in(2, cke.EntryLeased, time.Second).with(silent).hung(2), "run n2", ""},
+		{"leased while it was silent, and it answers", rebootable(3, 3).in(2, cke.EntryLeased, time.Second).with(silent), "note n2 queued, released", "answers again"},
+		{"leased, without a member, and a foreign voter is on it", rebootable(3, 4).in(4, cke.EntryLeased, time.Second).foreign(4), "note n4 queued, released", "foreign member theirs"},
+		{"leased, without a member, and the quorum is lost", rebootable(3, 4).in(4, cke.EntryLeased, time.Second).silent(2, 3).lost(), "note n4 queued, released", "no quorum"},
+		{"leased, and the daemon's clock is set an hour ahead", rebootable(3, 3).in(2, cke.EntryLeased, time.Second).with(ahead), "run n2", ""},
 		{"leased for long", rebootable(3, 3).in(2, cke.EntryLeased, time.Hour), "note n2 failed, failed, released", "could not be started"},
 		{"leased, without a member", rebootable(3, 4).in(4, cke.EntryLeased, time.Second), "run n4", ""},
 
 		{"the command runs", rebooting(time.Minute).knowing(2, func(k *cke.EntrySeen) { k.Running = true }).showing(2, "1"), "", "n2"},
+		{"the command runs, and its time is over", rebooting(time.Hour).knowing(2, runs).showing(2, "1"), "", ""},
+		{"the command runs, and the machine shows another boot", rebooting(time.Minute).knowing(2, runs).showing(2, "2"), "", ""},
+		{"the command runs, and its node left the cluster file", rebooting(time.Minute).knowing(2, runs).with(undeclared), "remove-member", ""},
+		{"the command runs, and the file names none any more", rebooting(time.Minute).knowing(2, runs).with(func(s *scene) { s.Spec.Reboot = cke.RebootOptions{} }), "", ""},
+		{"the command runs, and the daemon's clock is set an hour ahead", rebooting(time.Minute).knowing(2, runs).showing(2, "1").with(ahead), "", ""},
+		{"the machine is away, and the daemon's clock is set an hour ahead", rebooting(time.Minute).commandEnded(2, 30*time.Second, "").silent(2).with(ahead), "", ""},
+		{"the command has ended, and it shows another boot", rebooting(time.Minute).knowing(2, func(k *cke.EntrySeen) { k.Ended = &cke.CommandEnd{At: noon} }).showing(2, "2"), "note n2 ended", ""},
 		{"the command has ended", rebooting(time.Minute).knowing(2, func(k *cke.EntrySeen) { k.Ended = &cke.CommandEnd{At: noon} }), "note n2 ended", "ended"},
 		{"the command has failed", rebooting(time.Minute).knowing(2, func(k *cke.EntrySeen) { k.Ended = &cke.CommandEnd{At: noon, Error: "no power"} }), "note n2 ended", "failed: no power"},
 		{"nothing happens yet", rebooting(time.Minute).commandEnded(2, 30*time.Second, "").showing(2, "1"), "", "n2"},
@@ -265,7 +339,9 @@ func TestReboots_UnderWay(t *testing.T) {
 		{"it is back, and the check does not pass", rebooting(time.Minute).commandEnded(2, 30*time.Second, "").showing(2, "2").with(check), "", "n2"},
 		{"it is back, and the check passes", rebooting(time.Minute).commandEnded(2, 30*time.Second, "").showing(2, "2").with(check).knowing(2, func(k *cke.EntrySeen) { k.Checked = true }), "note n2 returning, released", ""},
 		{"it shows another boot, and then no answer", rebooting(time.Minute).commandEnded(2, 30*time.Second, "").showing(2, "2").silent(2), "", "n2"},
-		{"no boot was known before", rebooting(time.Minute).commandEnded(2, 30*time.Second, "").showing(2, "2").with(func(s *scene) { s.entry(2).Boot = cke.Boot{} }), "note n2 returning, released", ""},
+		{"no boot was known before, and the command ended a moment ago", rebooting(10*time.Second).commandEnded(2, time.Second, "").showing(2, "1").with(unseen), "", ""},
+		{"no boot was known before", rebooting(10*time.Minute).commandEnded(2, 9*time.Minute, "").showing(2, "2").with(unseen), "note n2 returning, released", ""},
+		{"no boot was known before, and the command failed", rebooting(10*time.Minute).commandEnded(2, 9*time.Minute, "no power").showing(2, "1").with(unseen), "note n2 queued, released", "no power"},
 		{"the command failed a moment ago", rebooting(time.Minute).commandEnded(2, time.Second, "no power").showing(2, "1"), "", "n2"},
 		{"the command failed", rebooting(2*time.Minute).commandEnded(2, 90*time.Second, "no power").showing(2, "1"), "note n2 queued, released", "attempt 1 to reboot n2 failed, 2 more attempts follow: no power"},
 		{"it does not return", rebooting(time.Hour).commandEnded(2, 59*time.Minute, "").silent(2), "note n2 queued, released", "waited 30m"},
@@ -276,7 +352,16 @@ func TestReboots_UnderWay(t *testing.T) {
 		{"nor after it was canceled", rebooting(time.Minute).showing(2, "1").with(canceled(2)), "note n2 canceled, released", "not known whether its command ran"},
 		{"nobody knows, and the machine is away", rebooting(time.Minute).silent(2), "", "n2"},
 		{"nobody knows, and it is back", rebooting(time.Minute).showing(2, "2"), "note n2 returning, released", ""},
-		{"nobody knows, and there is no quorum", rebooting(time.Minute).showing(2, "1").silent(3).lost(), "", "no quorum"},
+		{"nobody knows, and there is no quorum", rebooting(time.Minute).showing(2, "1").silent(3).lost(), "note n2 queued, released", "its member may help"},
+		{"nobody knows, there is no quorum, and it is canceled", rebooting(time.Minute).showing(2, "1").silent(3).lost().with(canceled(2)), "note n2 canceled, released", ""},
+		{"the command failed, and there is no quorum", rebooting(time.Minute).commandEnded(2, time.Second, "no power").showing(2, "1").silent(3).lost(), "note n2 queued, released", "its member may help"},
+		{"the command ended, and there is no quorum", rebooting(time.Minute).commandEnded(2, time.Second, "").showing(2, "1").silent(3).lost(), "", "no quorum"},
+		{"nobody knows, and the queue is disabled", rebooting(time.Minute).showing(2, "1").with(disabled), "note n2 queued, released", "disabled"},
+		{"nobody knows, no boot was known, and the machine is away", rebooting(time.Minute).silent(2).with(unseen), "", ""},
+		{"nobody knows, no boot was known, and it answers a moment", rebooting(5*time.Minute).showing(2, "2").with(unseen), "", ""},
+		{"nobody knows, no boot was known, and it answers", rebooting(10*time.Minute).showing(2, "2").with(unseen), "note n2 queued, released", "not known whether it has rebooted"},
+		{"nobody knows, after the attempt was repeated for as long as it may take", rebooting(2*time.Hour).showing(2, "1").with(func(s *scene) { s.entry(2).StartedAt = noon.Add(-time.Minute) }), "note n2 queued, released", "not known whether its command ran"},
+		{"it never reboots", rebooting(time.Hour).commandEnded(2, 31*time.Minute, "").showing(2, "1"), "note n2 queued, released", "did not return"},
 
 		{"returning", rebootable(3, 3).in(2, cke.EntryReturning, time.Minute), "", ""},
 		{"returning, in sync", rebootable(3, 3).in(2, cke.EntryReturning, time.Minute).served(2, time.Minute), "note n2 done, released", "is done"},
@@ -288,11 +373,26 @@ func TestReboots_UnderWay(t *testing.T) {
 		{"returning, behind", rebootable(3, 3).in(2, cke.EntryReturning, time.Minute).served(2, time.Minute).with(func(s *scene) { s.endpoint(2).RaftApplied, s.endpoint(1).RaftIndex = 1, 1e6 }), "", ""},
 		{"returning, without a member", rebootable(3, 4).in(4, cke.EntryReturning, time.Second), "note n4 done, released", ""},
 		{"returning, and away again", rebootable(3, 4).in(4, cke.EntryReturning, time.Second).silent(4), "", ""},
+		{"returning, wiped", rebootable(3, 3).in(2, cke.EntryReturning, time.Hour).emptied(2), "note n2 failed, failed, released", "its member does not serve (waited 30m)"},
+		{"returning, and the daemon's clock is set an hour ahead", rebootable(3, 3).in(2, cke.EntryReturning, time.Minute).silent(2).with(ahead), "", ""},
 		{"returning for too long", rebootable(3, 3).in(2, cke.EntryReturning, time.Hour).silent(2), "note n2 failed, failed, released", "it does not answer (waited 30m)"},
 		{"its node left the cluster file", rebooting(time.Minute).with(func(s *scene) { s.Spec.Nodes = slices.Delete(s.Spec.Nodes, 1, 2) }), "note n2 undeclared, released", "left the cluster file"},
 		{"a queued one left the cluster file", rebootable(3, 4).queued(4).with(func(s *scene) { s.Spec.Nodes = s.Spec.Nodes[:3] }), "note n4 undeclared", ""},
 		{"failed", rebootable(3, 4).in(4, cke.EntryFailed, time.Hour), "", "nothing to do"},
 	})
+}
+
+// No operator's lease is given while a node with a member reboots, also when that has no lease any more.
+func TestReboots_NoOtherNodeIsDrained(t *testing.T) {
+	for _, state := range []cke.EntryState{cke.EntryRebooting, cke.EntryReturning} {
+		s := rebootable(3, 3).queued(2)
+		s.entry(2).To(state, noon.Add(-time.Minute))
+		s.knowing(2, func(k *cke.EntrySeen) { k.Running = true })
+		d := strategy.Decide(s.asked(cke.TaskDrain, "n3", "").Input)
+		if o, refused := d.Operation.(op.Refuse); !refused || !strings.Contains(o.Why.Error(), "n2 is "+string(state)) {
+			t.Errorf("%s: %T %s", state, d.Operation, d.Reason)
+		}
+	}
 }
 
 // While a node without a member reboots it gets none, and while one with a member does its member is not started.
@@ -332,6 +432,43 @@ func TestReboots_HideNoTrouble(t *testing.T) {
 	}
 	if st := s.held().report(); st.Health == cke.HealthReady {
 		t.Errorf("paused: %s %s", st.Health, st.Reason)
+	}
+}
+
+// What an entry waits for is in the status in each phase of the cluster, and while its command is not started.
+func TestReboots_SayWhyTheyRest(t *testing.T) {
+	leased := func() *scene { return rebootable(3, 3).in(2, cke.EntryLeased, time.Second) }
+	for name, row := range map[string]struct {
+		scene *scene
+		waits string
+	}{
+		"paused":          {rebootable(3, 3).queued(2).held(), "the cluster is paused"},
+		"hibernated":      {rebootable(3, 3).queued(2).hibernated(), "the cluster is hibernated"},
+		"leased":          {leased(), "its command is about to be started"},
+		"leased, paused":  {leased().held(), "the cluster is paused"},
+		"leased, refused": {leased().with(func(s *scene) { s.UnderWay.Commands = nil }), "the configuration of the daemon that leads has no command power-cycle"},
+	} {
+		if st := row.scene.report(); st.Reboots.Entries[0].Waits != row.waits {
+			t.Errorf("%s: %q", name, st.Reboots.Entries[0].Waits)
+		}
+	}
+}
+
+// The queue of a store that is older than the cluster is held: what it asks for may be done already. A lease of it is over.
+func TestReboots_OfAnOlderStoreAreHeld(t *testing.T) {
+	s := rebootable(3, 3).in(2, cke.EntryLeased, time.Minute)
+	held := cke.HoldRequests(time.Time{}, s.Requests)
+	s.Identity.Freeze = &cke.Freeze{ID: "f", Kind: cke.FreezeOlderStore, Held: held, LiftedAt: noon}
+	in := strategy.NewInput(cke.Spec{Cluster: s.Spec}, s.Identity, s.Requests, s.Seen, nil, s.Before)
+	in.UnderWay = s.UnderWay
+	if d := strategy.Decide(in); done(d) != "note n2 , released" || len(in.Requests.Reboots.Entries) > 0 || len(s.Requests.Reboots.Entries) != 1 {
+		t.Errorf("%q: %s", done(d), d.Reason)
+	}
+	st := strategy.Report(in, strategy.Decide(in), cke.Status{})
+	if !slices.ContainsFunc(st.Problems, func(p cke.Problem) bool {
+		return p.Code == cke.CodeOlderStore && strings.Contains(p.Message, "1 reboot")
+	}) {
+		t.Errorf("%+v", st.Problems)
 	}
 }
 

@@ -49,10 +49,10 @@ func TestRepairs_WhoMayGoDown(t *testing.T) {
 	beside := func(s *scene) *scene { return s.queued(3) }
 	checkReboots(t, []rebootRow{
 		{"a member that serves", repairable(3, 3).queued(2).repairs("dead"), "drain n2", "n2 may be repaired"},
-		{"a member that does not serve", repairable(3, 3).queued(3).repairs("dead").silent(3), "drain n3 without a stop", ""},
-		{"two of five that do not serve", repairable(5, 5).queued(4, 5).repairs("dead").silent(4, 5), "drain n4 without a stop", ""},
+		{"a member that does not serve", repairable(3, 3).queued(3).repairs("dead").hung(3), "drain n3 without a stop", ""},
+		{"two of five that do not serve", repairable(5, 5).queued(4, 5).repairs("dead").hung(4, 5), "drain n4 without a stop", ""},
 		{"two of three that do not serve", repairable(3, 3).queued(2).repairs("dead").silent(2, 3).lost(), "", ""},
-		{"a member that does not serve, while etcd has an alarm", repairable(3, 3).queued(3).repairs("dead").silent(3).with(func(s *scene) { s.Seen.Etcd.Alarms = []cke.Alarm{{Kind: "NOSPACE"}} }), "drain n3 without a stop", ""},
+		{"a member that does not serve, while etcd has an alarm", repairable(3, 3).queued(3).repairs("dead").hung(3).with(func(s *scene) { s.Seen.Etcd.Alarms = []cke.Alarm{{Kind: "NOSPACE"}} }), "drain n3 without a stop", ""},
 		{"a member that serves, beside one that does not", repairable(3, 3).queued(2).repairs("dead").silent(3), "", "2 of 3 voters are healthy"},
 		{"without a member", repairable(3, 4).queued(4).repairs("dead"), "drain n4", "carries no member"},
 		{"a step that lets the member run", repairable(3, 3).queued(2).repairs("lamp"), "drain n2", "runs during this step"},
@@ -64,7 +64,7 @@ func TestRepairs_WhoMayGoDown(t *testing.T) {
 		}), "", "the reboot of n4 is rebooting"},
 		{"its reboot failed", repairable(3, 3).queued(3).repairs("dead").with(func(s *scene) {
 			s.Requests.Reboots.Entries = []cke.Entry{{ID: "other", Node: "n3", Address: "10.0.0.3", State: cke.EntryFailed}}
-		}).silent(3), "drain n3 without a stop", ""},
+		}).hung(3), "drain n3 without a stop", ""},
 		{"another repair failed", repairable(3, 4).queued(2).in(4, cke.EntryFailed, time.Hour).repairs("dead"), "", "the repair of n4 failed: retry, skip or cancel it"},
 		{"a reboot while a repair failed", repairable(3, 4).in(4, cke.EntryFailed, time.Hour).repairs("dead").queued(2), "", "the repair of n4 failed"},
 		{"settle, after a reboot", repairable(3, 3).queued(2).repairs("dead").with(func(s *scene) {

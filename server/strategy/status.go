@@ -30,7 +30,7 @@ func Report(in Input, d Decision, prev cke.Status) cke.Status {
 		Operation: prev.Operation, LastOperation: prev.LastOperation, TouchedAt: prev.TouchedAt, RestoreWorkedAt: prev.RestoreWorkedAt, InterruptedOrder: prev.InterruptedOrder, LastErrors: lastErrors(in.Failures), Leader: prev.Leader,
 		Inventory: in.Inventory, Backup: in.Backup, Targets: prev.KnownTargets(in.Backup),
 		Compared: in.Identity.Compared, Drains: in.leases(), Hibernation: in.Requests.Hibernation,
-		Reboots: queueStatus(&in, cke.RebootQueue), Repairs: queueStatus(&in, cke.RepairQueue), Authorities: replacements(&in), Reached: reached(&in, prev.Reached),
+		Reboots: queueStatus(&in, d, cke.RebootQueue), Repairs: queueStatus(&in, d, cke.RepairQueue), Authorities: replacements(&in), Reached: reached(&in, prev.Reached),
 	}
 	s.Electing, _ = in.electing()
 	if list := in.lastList(); len(s.Etcd.Members) == 0 && list != nil { // voters that no membership names count until a later list
@@ -373,7 +373,7 @@ func problems(in *Input, d Decision, prev []cke.Problem) []cke.Problem {
 	for _, p := range in.allMisnamed() {
 		add(&p)
 	}
-	for _, p := range slices.Concat(in.outdated, unrecordedProblems(in), authorityProblems(in)) {
+	for _, p := range slices.Concat(in.outdated, in.heldQueued, unrecordedProblems(in), authorityProblems(in)) {
 		add(&p)
 	}
 	for _, n := range in.Seen.Nodes {

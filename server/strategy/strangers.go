@@ -49,7 +49,7 @@ func (in *Input) strangers() []cke.Member {
 func (in *Input) strangersAt(address string) []cke.Member {
 	var all []cke.Member
 	for _, m := range in.strangers() {
-		if hostOf(m) == address {
+		if m.At(address) {
 			all = append(all, m)
 		}
 	}

@@ -14,6 +14,10 @@ const (
 	inSyncFor = 30 * time.Second
 	// commandWithin is how long the command of a node that is leased may be impossible to start.
 	commandWithin = 10 * time.Minute
+	// hungAfter is how long a node does not answer before it counts as hung: then it goes down without a stop of its member.
+	hungAfter = time.Minute
+	// unseenFor is for how long after its command a machine counts as going down, of which no boot was seen before.
+	unseenFor = 2 * time.Minute
 	// asksWithin is for how long an agent counts as waiting after it has asked, and forgottenAfter when it counts as gone.
 	asksWithin     = time.Minute
 	forgottenAfter = 2 * time.Hour
@@ -25,7 +29,13 @@ func queuesUnderWay(in *Input) verdict {
 	if in.Seen.Partial {
 		return pass()
 	}
+	if v := in.strayLease(); v.given() {
+		return v
+	}
 	for _, r := range in.Requests.Queued() {
+		if in.UnderWay.Of(r).Running {
+			continue // an entry moves once its command has ended, which it does at its deadline, or killed as nothing asks for it any more
+		}
 		n, declared := in.nodeOf(r)
 		if !declared {
 			return upkeepBy(op.NoteEntry{Entry: r, Result: cke.EntryUndeclared, Release: r.Active(), Why: "the node left the cluster file"}, fmt.Sprintf("%s left the cluster file, and leaves the %s queue", r.Node, r.Kind()))
@@ -51,6 +61,24 @@ func queuesUnderWay(in *Input) verdict {
 	return pass()
 }
 
+// strayLease: the lease of an entry that is not under way is over. It was canceled while its member was stopped, or that was not completed.
+func (in *Input) strayLease() verdict {
+	for _, d := range in.leases() {
+		r, there := in.Requests.Entry(d.Entry)
+		if d.Entry == "" || there && (r.State == cke.EntryLeased || r.Acting()) {
+			continue
+		}
+		if !there {
+			r = cke.Entry{ID: d.Entry, Node: d.Node}
+			if d.Queue == cke.RepairQueue {
+				r.On = d.Reason
+			}
+		}
+		return upkeepBy(op.NoteEntry{Entry: r, Release: true}, "the lease of "+d.Node+" is over: its entry in the "+string(r.Kind())+" queue is not under way")
+	}
+	return pass()
+}
+
 // upkeepBy acts on what keeps nothing from being as declared.
 func upkeepBy(o op.Operation, reason string) verdict { return act(o, reason).upkeep().unnoticed() }
 
@@ -68,7 +96,7 @@ func (in *Input) nodeOf(r cke.Entry) (cke.Node, bool) {
 // the agent that asked for it no longer does.
 func (in *Input) waitsFor(r cke.Entry, n cke.Node, t cke.Turn) verdict {
 	switch {
-	case r.Agent != "" && !wasSetBack(in.Seen.ObservedAt.Sub(r.AskedAt)) && in.Seen.ObservedAt.Sub(r.AskedAt) > forgottenAfter:
+	case r.Agent != "" && in.overdue(r.AskedAt, forgottenAfter):
 		return upkeepBy(op.NoteEntry{Entry: r, Result: cke.EntryCanceled, Why: "its agent no longer asks"}, "the agent of "+r.Node+" no longer asks for a reboot")
 	case r.Kind() == cke.RepairQueue && r.Attempt > 0 && in.recovered(r, t) && in.notInSync(r, n) == "":
 		return upkeepBy(op.NoteEntry{Entry: r, Result: cke.EntryDone}, r.What()+" is done: it became healthy after its last attempt")
@@ -92,14 +120,22 @@ func (in *Input) recovered(r cke.Entry, t cke.Turn) bool {
 // leasedEntry: a node whose member is stopped goes back into the queue, or out of it, if its command is not to be started.
 func (in *Input) leasedEntry(r cke.Entry, n cke.Node, t cke.Turn) verdict {
 	_, carries := in.Identity.On(n)
-	switch {
+	switch strange := in.strangersAt(n.Address); {
 	case r.Canceled:
-		return upkeepBy(op.NoteEntry{Entry: r, Result: cke.EntryCanceled, Release: true}, r.What()+" is canceled")
+		return in.queuedAgain(r, "")
 	case carries && t.Lease && in.leaseOf(r) == nil:
 		return upkeepBy(op.NoteEntry{Entry: r, To: cke.EntryQueued, Why: "its lease is over"}, r.Node+" is queued again: its lease is over")
-	case carries && !in.Seen.Etcd.Quorate:
-		return upkeepBy(op.NoteEntry{Entry: r, To: cke.EntryQueued, Release: true, Why: "the quorum was lost"}, r.Node+" is queued again: there is no quorum, and its member may help")
-	case in.waited(r.Since) > commandWithin:
+	case !in.Seen.Etcd.Quorate:
+		return in.queuedAgain(r, "there is no quorum, and its member may help")
+	case len(strange) > 0:
+		return in.queuedAgain(r, fmt.Sprintf("foreign member %s is on it", nameOf(strange[0])))
+	case in.closed(r.Kind()) != "":
+		return in.queuedAgain(r, in.closed(r.Kind()))
+	case r.Silent && in.answers(n):
+		return in.queuedAgain(r, "it answers again")
+	case !r.Silent && t.Boots && in.hung(n):
+		return in.queuedAgain(r, "it no longer answers")
+	case in.overdue(r.Since, commandWithin):
 		why := "its command could not be started for " + commandWithin.String()
 		if f, failed := in.Failures[FailureKey(op.RunEntry{Entry: r})]; failed {
 			why += ": " + f.Error
@@ -107,6 +143,24 @@ func (in *Input) leasedEntry(r cke.Entry, n cke.Node, t cke.Turn) verdict {
 		return upkeepBy(op.NoteEntry{Entry: r, To: cke.EntryFailed, Result: cke.EntryGaveUp, Release: true, Why: why}, r.What()+" failed: "+why)
 	}
 	return pass()
+}
+
+// queuedAgain gives the lease back of an entry whose command did not run, and queues it again unless it is canceled.
+func (in *Input) queuedAgain(r cke.Entry, why string) verdict {
+	if r.Canceled {
+		return upkeepBy(op.NoteEntry{Entry: r, Result: cke.EntryCanceled, Release: true, Why: why}, r.What()+" is canceled")
+	}
+	return upkeepBy(op.NoteEntry{Entry: r, To: cke.EntryQueued, Release: true, Why: why}, r.Node+" is queued again: "+why)
+}
+
+// hung reports whether a node has not answered for so long that it is not a moment's silence.
+func (in *Input) hung(n cke.Node) bool {
+	s := in.node(n)
+	last := s.SeenAt
+	if last.Before(in.LeadsSince) {
+		last = in.LeadsSince
+	}
+	return !s.Answered() && in.waited(last) >= hungAfter
 }
 
 // leaseOf is the lease of an entry that lasts; nil: there is none.
@@ -121,15 +175,7 @@ func (in *Input) leaseOf(r cke.Entry) *cke.Drain {
 
 // acting: the command was started, or is to be started once more.
 func (in *Input) acting(r cke.Entry, n cke.Node, t cke.Turn) verdict {
-	seen := in.UnderWay.Of(r)
-	if why := in.notBack(r, n, t); why == "" {
-		how := " is back"
-		if t.Boots {
-			how = " has rebooted"
-		}
-		return upkeepBy(op.NoteEntry{Entry: r, To: cke.EntryReturning, Release: true}, r.Node+how)
-	}
-	ended := !r.CommandEndedAt.IsZero()
+	seen, ended := in.UnderWay.Of(r), !r.CommandEndedAt.IsZero()
 	if !ended && seen.Ended != nil {
 		how := "ended"
 		if seen.Ended.Error != "" {
@@ -137,30 +183,59 @@ func (in *Input) acting(r cke.Entry, n cke.Node, t cke.Turn) verdict {
 		}
 		return upkeepBy(op.NoteEntry{Entry: r, Ended: seen.Ended}, "the command for "+r.Node+" "+how)
 	}
-	answers := in.answers(n)
-	same := answers && r.Boot.Known() && seen.Boot == r.Boot
-	waited, limit := in.waited(r.StartedAt), time.Duration(t.CommandTimeout+t.BootTimeout)
-	if ended {
-		waited, limit = in.waited(r.CommandEndedAt), time.Duration(t.BootTimeout)
+	notBack := in.notBack(r, n, t)
+	if notBack == "" {
+		how := " is back"
+		if t.Boots {
+			how = " has rebooted"
+		}
+		return upkeepBy(op.NoteEntry{Entry: r, To: cke.EntryReturning, Release: true}, r.Node+how)
 	}
+	answers := in.answers(n)
+	same := answers && r.Boot.Known() && seen.Boot == r.Boot // it has not rebooted
+	idle := (same || answers && !t.Boots) && r.Agent == ""   // and no command of ours may still let it
+	from, limit := r.StartedAt, time.Duration(t.CommandTimeout+t.BootTimeout)
+	if ended {
+		from, limit = r.CommandEndedAt, time.Duration(t.BootTimeout)
+	}
+	_, carries := in.Identity.On(n)
 	switch {
-	case waited > limit:
+	case carries && !in.Seen.Etcd.Quorate && idle && (!ended || r.Error != ""):
+		return in.queuedAgain(r, "there is no quorum, and its member may help")
+	case in.overdue(from, limit):
 		why := "it did not return from its reboot"
 		switch {
 		case r.Agent != "" && !ended:
 			why = "its agent did not report that it is back"
 		case r.Kind() == cke.RepairQueue:
-			why = "it did not become healthy: " + in.notBack(r, n, t)
+			why = "it did not become healthy: " + notBack
 		}
 		return in.attemptFailed(r, t, cmp.Or(r.Error, why)+fmt.Sprintf(" (waited %s)", t.BootTimeout.Short()))
-	case ended && r.Error != "" && (!t.Boots || same && seen.BootAt.After(r.CommandEndedAt)) && waited >= time.Duration(t.Interval):
+	case ended && r.Error != "" && in.noReboot(r, t, same && seen.BootAt.After(r.CommandEndedAt), answers) && in.waited(from) >= time.Duration(t.Interval):
 		return in.attemptFailed(r, t, r.Error)
-	case ended, seen.Running, r.Agent != "", t.Boots && !same && (answers || r.Boot.Known()):
+	case !ended && t.Boots && !r.Boot.Known() && answers && !in.mayGoDown(r, t):
+		return in.attemptFailed(r, t, notBack)
+	case ended, r.Agent != "", t.Boots && !same:
 		return pass()
-	case r.Canceled:
+	case r.Canceled, in.overdue(r.Since, limit):
 		return in.attemptFailed(r, t, "it is not known whether its command ran")
+	case in.Requests.Queue(r.Kind()).Disabled:
+		return in.disabledAgain(r, idle)
 	}
 	return in.runEntry(r, n, t, true)
+}
+
+// noReboot reports whether a command that failed is known to have rebooted nothing, or nothing can show that it did.
+func (in *Input) noReboot(r cke.Entry, t cke.Turn, same, answers bool) bool {
+	return !t.Boots || same || answers && !r.Boot.Known()
+}
+
+// disabledAgain: a command that may not have run is not started in a queue that was disabled.
+func (in *Input) disabledAgain(r cke.Entry, idle bool) verdict {
+	if !idle {
+		return pass()
+	}
+	return in.queuedAgain(r, in.closed(r.Kind()))
 }
 
 // answers reports whether a node answers in full.
@@ -185,12 +260,25 @@ func (in *Input) notBack(r cke.Entry, n cke.Node, t cke.Turn) string {
 		return "which boot of it runs is not known" + because(seen.BootError)
 	case t.Boots && r.Boot.Known() && seen.Boot == r.Boot:
 		return "it has not rebooted yet"
-	case t.Boots && !r.Boot.Known() && (r.CommandEndedAt.IsZero() || !seen.BootAt.After(r.CommandEndedAt)):
-		return "its command has not ended"
+	case t.Boots && !r.Boot.Known() && r.Error != "":
+		return "its command failed: " + r.Error
+	case t.Boots && !r.Boot.Known() && in.mayGoDown(r, t):
+		return "it may still be going down: no boot of it was seen before its command"
+	case t.Boots && !r.Boot.Known() && r.CommandEndedAt.IsZero():
+		return "it is not known whether it has rebooted"
 	case t.Check != "" && !seen.Checked:
 		return "the check " + t.Check + " does not pass" + because(seen.CheckError)
 	}
 	return ""
+}
+
+// mayGoDown reports whether a machine, of which no boot was seen before its command, may still show the former one.
+func (in *Input) mayGoDown(r cke.Entry, t cke.Turn) bool {
+	end := r.CommandEndedAt
+	if end.IsZero() {
+		end = r.StartedAt.Add(time.Duration(t.CommandTimeout))
+	}
+	return in.UnderWay.Of(r).BootAt.Sub(end) < min(unseenFor, time.Duration(t.BootTimeout)/2)
 }
 
 func because(why string) string {
@@ -225,7 +313,7 @@ func (in *Input) returning(r cke.Entry, n cke.Node, t cke.Turn) verdict {
 	if why == "" {
 		return upkeepBy(op.NoteEntry{Entry: r, Result: cke.EntryDone, Release: true}, r.What()+" is done")
 	}
-	if limit := t.BootTimeout; in.waited(r.Since) > time.Duration(limit) {
+	if limit := t.BootTimeout; in.overdue(r.Since, time.Duration(limit)) {
 		return in.attemptFailed(r, t, fmt.Sprintf("%s (waited %s)", why, limit.Short()))
 	}
 	return pass()
@@ -269,14 +357,18 @@ func (in *Input) behindLeader(j cke.Join) bool {
 
 // runEntry starts the command of a node, or lets its agent reboot it.
 func (in *Input) runEntry(r cke.Entry, n cke.Node, t cke.Turn, again bool) verdict {
+	silent := r.Silent || r.Agent != "" || !t.Boots && !in.answers(n)
+	if !in.Seen.Etcd.Quorate || t.Lease && in.needsLease(r, n) || !again && !silent && !in.answers(n) {
+		return pass()
+	}
 	o := op.RunEntry{Entry: r, Node: in.node(n).Node, Command: t.Command, Limit: time.Duration(t.CommandTimeout), Image: in.Spec.Options.Etcd.Image,
-		Unleased: !t.Lease, Silent: !in.answers(n) || r.Agent != "", Again: again}
+		Unleased: !t.Lease, Silent: silent, Again: again, Ahead: in.Seen.ObservedAt.Sub(in.untilNow())}
 	if j, carries := in.Identity.On(n); carries {
-		if t.Lease && in.leaseOf(r) == nil || !in.Seen.Etcd.Quorate {
-			return pass()
-		}
 		j = in.reached(j)
 		o.Join, o.Image = &j, j.Etcd.Image
+		if again && t.Lease {
+			o.Renew = in.leaseFor(r, n, t)
+		}
 	}
 	if why := in.noCommand(t); why != "" {
 		return note(why).upkeep()
@@ -285,4 +377,15 @@ func (in *Input) runEntry(r cke.Entry, n cke.Node, t cke.Turn, again bool) verdi
 		return upkeepBy(o, fmt.Sprintf("it is the turn of %s to be repaired: step %d, %s", r.Node, r.Step+1, t.Command))
 	}
 	return upkeepBy(o, "it is the turn of "+r.Node+" to be rebooted")
+}
+
+// needsLease reports whether the node of a member has lost the lease of its entry.
+func (in *Input) needsLease(r cke.Entry, n cke.Node) bool {
+	_, carries := in.Identity.On(n)
+	return carries && in.leaseOf(r) == nil
+}
+
+// leaseFor is the lease that the node of an entry gets for an attempt.
+func (in *Input) leaseFor(r cke.Entry, n cke.Node, t cke.Turn) *op.DrainNode {
+	return &op.DrainNode{Node: n, Reason: string(r.Kind()), By: byQueue(r), For: t.LeaseFor() + in.behind(), Entry: r.ID, Queue: r.Kind()}
 }

@@ -297,6 +297,15 @@ func (in *Input) hold() {
 		in.outdated = []cke.Problem{{Code: cke.CodeOlderStore, Message: and(what) + " was requested in the store when it was found to be older than the cluster: that may have been withdrawn since, and is not carried out",
 			Remedy: strings.Join(remedies, "; ") + "; then request again what is still needed"}}
 	}
+	for _, k := range cke.QueueKinds() {
+		q := in.Requests.Queue(k)
+		left := slices.DeleteFunc(slices.Clone(q.Entries), f.HoldsQueued)
+		if held := len(q.Entries) - len(left); held > 0 {
+			q.Entries = left
+			in.heldQueued = append(in.heldQueued, cke.Problem{Code: cke.CodeOlderStore, Message: fmt.Sprintf("%s in the store when it was found to be older than the cluster: that may be done, and is not carried out", cke.Plural(held, string(k)+" was", string(k)+"s were")),
+				Remedy: k.Command() + " cancel --all; then add again the nodes that still need it"})
+		}
+	}
 }
 
 // reclaimAnswer answers an order to reclaim, if there is one, where no other task is answered.
