@@ -160,7 +160,7 @@ func (c *commands) powersOff(r *commandRun) {
 	acting := there && e.Acting() && e.Attempt == r.Attempt
 	switch left := there && e.State == cke.EntryReturning && e.Attempt == r.Attempt && n.boots == r.boots; {
 	case r.mode == Slow && !acting:
-		w.violated("the command of %s acts after its entry went on (attempt %d)", n.name, r.Attempt)
+		w.violated("the command of %s acts after its entry moved (attempt %d)", n.name, r.Attempt)
 	case left:
 		w.violated("%s goes down by its command, and counts as back", n.name)
 	}
@@ -192,7 +192,7 @@ func (d *Daemon) QueuesSeen() cke.QueuesSeen {
 	for _, r := range d.commands.runs {
 		e, there := w.store.requests.Entry(r.Entry)
 		declared, _ := w.store.spec.Cluster.Node(r.Node.Address)
-		if _, known := w.store.spec.Cluster.WithDefaults().Turn(e, declared); r.seen.Running && !(there && known && declared.Address != "" && e.Acting() && e.Attempt == r.Attempt) {
+		if _, known := w.store.spec.Wanted().Turn(e, declared); r.seen.Running && !(there && known && declared.Address != "" && e.Acting() && e.Attempt == r.Attempt) {
 			d.commands.ends(r, "it was killed")
 		}
 	}

@@ -94,6 +94,9 @@ func conditionReasons(t *testing.T) []string {
 				if name, is := strings.CutPrefix(n.Sel.Name, "Cond"); is && n.Sel.Name != "Condition" {
 					kind = name
 				}
+				if name, is := strings.CutPrefix(n.Sel.Name, "Reason"); is && name != "" {
+					reasons = append(reasons, name)
+				}
 			case *ast.BasicLit:
 				if s, err := strconv.Unquote(n.Value); err == nil && n.Kind == token.STRING && regexp.MustCompile(`^[A-Z][a-zA-Z]+$`).MatchString(s) {
 					reasons = append(reasons, s)

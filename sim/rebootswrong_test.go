@@ -1,0 +1,176 @@
+package sim_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"cke"
+	"cke/sim"
+)
+
+// formedWith plays with a formed cluster of the first nodes, the others to spare, and judges that nothing is broken at its end.
+func formedWith(t *testing.T, nodes, members int, scene func(s *stage)) {
+	t.Helper()
+	play(t, nodes, func(s *stage) {
+		c := s.cluster(s.Nodes())
+		for i := members; i < nodes; i++ {
+			c.Nodes[i].ControlPlane = false
+		}
+		s.Store().SetSpec(c)
+		s.daemon()
+		if !s.until(convergence, s.settled) {
+			t.Fatal("does not form")
+		}
+		scene(s)
+		if v := s.Violations(); v != nil {
+			t.Error(v)
+		}
+	})
+}
+
+// entryOf is the entry of a node in the reboot queue; its state is empty when it has none.
+func (s *stage) entryOf(node string) cke.Entry {
+	if r := s.Store().Requests().Reboots.Of(s.Node(node).Declared().Address); r != nil {
+		return *r
+	}
+	return cke.Entry{}
+}
+
+// follower is a node whose member does not lead.
+func (s *stage) follower() string {
+	if s.leader() == "n2" {
+		return "n1"
+	}
+	return "n2"
+}
+
+func (s *stage) cancelReboot(node string) {
+	now, address := s.Now(), s.Node(node).Declared().Address
+	s.editReboots("cancel", func(q cke.Queue) (cke.Queue, error) { return q.Cancel([]string{address}, now) })
+}
+
+// A reboot is canceled at each moment before its command: its member serves again at once, and nothing reboots.
+func TestReboots_CanceledBeforeItsCommand(t *testing.T) {
+	t.Parallel()
+	for _, at := range []string{"MoveLeader", "PutDrain", "StopContainer", "EditQueue"} {
+		formedWith(t, 3, 3, func(s *stage) {
+			node, did := s.leader(), false
+			s.addReboots(node)
+			s.Judge = func(_ int, c sim.Call) sim.Verdict {
+				if c.Name == at && !did {
+					did = true
+					go s.cancelReboot(node) // while the call is on its way
+				}
+				return sim.Proceed
+			}
+			whole := func() bool {
+				return did && s.entryOf(node).State == "" && len(s.Store().Requests().Drains) == 0 && s.settled()
+			}
+			if !s.until(time.Minute, whole) || s.Node(node).Boots() > 0 {
+				t.Errorf("canceled at %s: %t, %+v, leases %+v, boots %d", at, did, s.entryOf(node), s.Store().Requests().Drains, s.Node(node).Boots())
+			}
+		})
+	}
+}
+
+// While a command runs its node leaves the cluster file, the daemon is replaced, or the machine reboots by itself: the command does not
+// act after its entry has gone on, which the world judges.
+func TestReboots_WhileTheCommandRuns(t *testing.T) {
+	t.Parallel()
+	for name, befalls := range map[string]func(s *stage, node string){
+		"its node leaves the file": func(s *stage, node string) {
+			c := s.Store().Spec().Cluster
+			c.Nodes = slices.DeleteFunc(slices.Clone(c.Nodes), func(n cke.Node) bool { return n.Hostname == node })
+			s.Store().SetSpec(c)
+		},
+		"another daemon leads": func(s *stage, _ string) { s.latest().Kill(); s.succeed() },
+		"the machine reboots":  func(s *stage, node string) { s.Node(node).Reboot() },
+		"the machine freezes":  func(s *stage, node string) { s.Node(node).Freeze() },
+		"it is canceled":       func(s *stage, node string) { s.cancelReboot(node) },
+		"another member fails": func(s *stage, _ string) { s.Node("n3").PowerOff() },
+		"the queue is disabled": func(s *stage, _ string) {
+			s.editReboots("disable", func(q cke.Queue) (cke.Queue, error) { q.Disabled = true; return q, nil })
+		},
+		"the operator asks for more": func(s *stage, _ string) { s.addReboots("n3", "n4") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			formedWith(t, 5, 5, func(s *stage) {
+				node := s.follower()
+				s.Node(node).SetRebootMode(sim.Slow)
+				s.addReboots(node)
+				if !s.until(time.Hour, func() bool { return s.entryOf(node).State == cke.EntryRebooting }) {
+					t.Fatal("is not rebooted")
+				}
+				befalls(s, node)
+				s.until(10*time.Minute, func() bool { s.succeed(); return len(s.Store().Requests().Reboots.Entries) == 0 })
+				if left := s.Store().Requests(); len(left.Reboots.Entries) > 0 && !left.Reboots.Disabled {
+					t.Errorf("left %+v", left.Reboots.Entries)
+				}
+			})
+		})
+	}
+}
+
+// A machine that was silent as its command was started answers for a while, and goes down after that: it does not count as back.
+func TestReboots_ASilentMachineGoesDownLate(t *testing.T) {
+	t.Parallel()
+	for name, dies := range map[string]bool{"the daemon leads on": false, "the daemon dies": true} {
+		t.Run(name, func(t *testing.T) {
+			formedWith(t, 3, 3, func(s *stage) {
+				node := s.follower()
+				s.Node(node).SetRebootMode(sim.Late)
+				s.Node(node).Freeze()
+				s.addReboots(node)
+				if !s.until(time.Hour, func() bool { return s.entryOf(node).State == cke.EntryRebooting }) {
+					t.Fatal("is not rebooted")
+				}
+				if dies {
+					s.latest().Kill()
+				} else {
+					s.pass(2 * time.Second)
+				}
+				s.Node(node).Thaw()
+				s.rebooted(10 * time.Minute)
+				if e, boots := s.entryOf(node), s.Node(node).Boots(); e.State != "" || boots < 1 || !s.until(convergence, s.settled) {
+					t.Errorf("%+v, %d boots", e, boots)
+				}
+			})
+		})
+	}
+}
+
+// Of four members one reboots after the other; the machines reboot twice each, go down late, or take long.
+func TestReboots_AnEvenNumberOfVoters(t *testing.T) {
+	t.Parallel()
+	formedWith(t, 4, 4, func(s *stage) {
+		for i, mode := range []sim.RebootMode{sim.Reboots, sim.Late, sim.Slow, sim.Twice} {
+			s.Node([]string{"n1", "n2", "n3", "n4"}[i]).SetRebootMode(mode)
+		}
+		s.addReboots("n1", "n2", "n3", "n4")
+		if order := s.rebooted(time.Hour); len(order) != 4 || !s.until(convergence, s.settled) {
+			t.Errorf("%v, left %+v", order, s.Store().Requests().Reboots.Entries)
+		}
+	})
+}
+
+// A foreign voter is on a declared node that carries no member of cke: that node is not rebooted, nor is it beside another one.
+func TestReboots_AForeignVoterOnANodeWithoutAMember(t *testing.T) {
+	t.Parallel()
+	formedWith(t, 3, 1, func(s *stage) {
+		c := s.Store().Spec().Cluster
+		c.Policies.Foreign = cke.ForeignHold
+		s.Store().SetSpec(c)
+		for _, n := range []string{"n2", "n3"} {
+			if !s.Node(n).Join("x"+n, true) {
+				t.Fatalf("%s is not added", n)
+			}
+			s.pass(time.Minute)
+		}
+		s.addReboots("n2", "n3")
+		s.until(10*time.Minute, func() bool { return s.Node("n2").Boots()+s.Node("n3").Boots() > 0 })
+		if boots := s.Node("n2").Boots() + s.Node("n3").Boots(); boots > 0 || s.entryOf("n2").State != cke.EntryQueued || !s.Write("n1", "x") {
+			t.Errorf("%d boots, %+v", boots, s.entryOf("n2"))
+		}
+	})
+}
