@@ -191,6 +191,8 @@ func (m machine) PutFounder(ctx context.Context, spec cke.MemberSpec, files []ck
 		if !c.StartedAt.IsZero() {
 			return fmt.Errorf("container %s was started before: %w", c.Name, cke.ErrConflict)
 		}
+		m.fleet.looks.forget(c.Name)
+		defer m.fleet.looks.forget(c.Name)
 		return s.engine.putTar(ctx, c.ID, DataPath, bytes.NewReader(packed))
 	})
 }
