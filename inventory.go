@@ -113,6 +113,8 @@ type HostPast struct {
 	// Reads is how many good reads in a row had this state and address, Watched the time that they span without gaps.
 	Reads   int      `json:"reads"`
 	Watched Duration `json:"watched,omitempty"`
+	// Silent is for how long reads without gaps found that its node did not answer.
+	Silent Duration `json:"silent,omitempty"`
 	// Accepted is the state with which the next read is compared for many machines that turn bad at once.
 	Accepted HostState `json:"accepted,omitempty"`
 	// Turned are the times of the last changes of state, oldest first.
@@ -129,8 +131,12 @@ type InventoryLog struct {
 	Answer *InventoryAnswer `json:"answer,omitempty"`
 }
 
-// keptInventoryChanges is how many changes of an inventory are kept, unless more of them count still.
-const keptInventoryChanges = 50
+const (
+	// keptInventoryChanges is how many changes of an inventory are kept, unless more of them count still.
+	keptInventoryChanges = 50
+	// keptBefore is of how many changes, the newest, it is kept what they replaced.
+	keptBefore = 10
+)
 
 // Bounded returns the log without what it has too many of, the oldest first: changes older than a day, then those that moved no
 // member. A move, or what was rolled back, counts for a day, and stays for as long.
@@ -138,6 +144,9 @@ func (l InventoryLog) Bounded(now time.Time) InventoryLog {
 	const day = 24 * time.Hour
 	l.Changes = slices.Clone(l.Changes)
 	over := len(l.Changes) - keptInventoryChanges
+	for i := range max(0, len(l.Changes)-keptBefore) {
+		l.Changes[i].Before = nil
+	}
 	for _, goes := range []func(InventoryChange) bool{
 		func(c InventoryChange) bool { return now.Sub(c.At) >= day },
 		func(c InventoryChange) bool { return !c.Cause.Moves() },
@@ -161,6 +170,9 @@ type InventoryChange struct {
 	// Old is the serial of the machine that had to go, New that of the one in its place; empty: none.
 	Old string `json:"old,omitempty"`
 	New string `json:"new,omitempty"`
+	// Before is what it replaced of nodes that stay, by name and field; an empty value: there was none. A node without fields was
+	// declared by it. It is dropped while later changes are kept.
+	Before map[string]map[string]string `json:"before,omitempty"`
 	// ConvergedAt is when the cluster was observed to be as that revision declares; zero: not yet.
 	ConvergedAt time.Time `json:"convergedAt,omitzero"`
 	// RolledBackAt is when the operator was seen to have undone it; zero: never.

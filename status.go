@@ -159,6 +159,9 @@ const (
 	CondClocksAgree       ConditionType = "ClocksAgree"
 )
 
+// ReasonNodeOff is that of ClocksAgree where the daemon's clock and those of most nodes agree, and that of a node does not.
+const ReasonNodeOff = "NodeOff"
+
 // Truth is a condition's value; Unknown never counts as good.
 type Truth string
 

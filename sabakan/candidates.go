@@ -83,7 +83,8 @@ func addressOf(h cke.Host) string {
 type search struct {
 	c        *chooser
 	declared map[string]int  // indexes of nodes, by serial
-	used     map[string]bool // addresses of nodes and members
+	used     map[string]bool // serials of machines with a node, or member, besides the node that is declared as theirs
+	others   map[string]bool // those of machines that other clusters have
 	bad      map[string]int  // machines, by zone
 	repaired map[string]bool
 	fit      []candidate
@@ -91,20 +92,39 @@ type search struct {
 }
 
 func (c *chooser) newSearch() *search {
-	s := &search{c: c, declared: map[string]int{}, used: map[string]bool{}, bad: map[string]int{}, repaired: map[string]bool{}}
-	for i, n := range c.Spec.Cluster.Nodes {
-		s.used[n.Address] = true
+	s := &search{c: c, declared: map[string]int{}, used: map[string]bool{}, others: map[string]bool{}, bad: map[string]int{}, repaired: map[string]bool{}}
+	nodes := c.Spec.Cluster.Nodes
+	for i, n := range nodes {
 		for _, known := range c.nodes {
 			if known.Address == n.Address {
 				s.declared[known.serial] = i
 			}
 		}
 	}
+	uses := func(h *cke.Host, address string) {
+		if h == nil {
+			return
+		}
+		if i, declared := s.declared[h.ID]; !declared || address != "" && nodes[i].Address != address {
+			s.used[h.ID] = true
+		}
+	}
+	for _, n := range nodes {
+		uses(c.at[n.Address], n.Address)
+	}
 	for _, m := range c.Status.Members {
-		s.used[m.Address] = true
+		uses(c.at[m.Address], m.Address)
+		uses(c.hosts[m.Name], "")
+	}
+	for of := range c.Taken {
+		for _, h := range []*cke.Host{c.at[of], c.hosts[of]} {
+			if h != nil {
+				s.others[h.ID] = true
+			}
+		}
 	}
 	repaired := func(h *cke.Host) bool {
-		return c.Status.Repairs != nil && slices.ContainsFunc(c.Status.Repairs.Entries, func(r cke.EntryStatus) bool { return r.Address == addressOf(*h) })
+		return c.Status.Repairs != nil && slices.ContainsFunc(c.Status.Repairs.Entries, func(r cke.EntryStatus) bool { return slices.Contains(h.Addresses, r.Address) })
 	}
 	for i := range c.Read.Hosts {
 		s.repaired[c.Read.Hosts[i].ID] = repaired(&c.Read.Hosts[i])
@@ -126,9 +146,9 @@ func (s *search) unfitness(h *cke.Host, address string, check Check, checked, sp
 	c, o := s.c, s.c.o
 	i, declared := s.declared[h.ID]
 	switch {
-	case declared && (!spares || c.Spec.Cluster.Nodes[i].ControlPlane), !declared && s.used[address]:
+	case declared && (!spares || c.Spec.Cluster.Nodes[i].ControlPlane), s.used[h.ID]:
 		return inCluster
-	case c.Taken[address] != "":
+	case s.others[h.ID]:
 		return inAnother
 	case len(o.Roles) > 0 && !slices.Contains(o.Roles, h.Role):
 		return otherRole
@@ -150,6 +170,16 @@ func (s *search) unfitness(h *cke.Host, address string, check Check, checked, sp
 		return failedCheck
 	}
 	return fit
+}
+
+// takenBy names the other cluster that a machine belongs to; empty: none is known.
+func (c *chooser) takenBy(h *cke.Host) string {
+	for _, address := range h.Addresses {
+		if other := c.Taken[address]; other != "" {
+			return other
+		}
+	}
+	return c.Taken[h.ID]
 }
 
 // inBadZone reports whether too many machines in the zone of one are bad.

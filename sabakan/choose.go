@@ -26,7 +26,7 @@ type Input struct {
 	Unregistered []string
 	// Checks are of machines that Choice.Check named before, by serial.
 	Checks map[string]Check
-	// Taken names the other cluster that a machine belongs to, by address.
+	// Taken names the other cluster that a machine belongs to, by each address, and by the serial.
 	Taken map[string]string
 	// TakenProblem is why Taken is not known as it is now; empty: it is.
 	TakenProblem string

@@ -58,10 +58,13 @@ func (p Past) Next(read cke.HostList, spec cke.Spec, status cke.Status, interval
 			held[address] = true
 		}
 	}
-	declared := map[string]bool{}
+	declared, silent := map[string]bool{}, map[string]cke.Duration{}
 	for _, n := range spec.Cluster.Nodes {
 		if serial := serialOf(n, func(serial string) bool { return next.Hosts[serial].State != "" || p.Hosts[serial].State != "" }); serial != "" {
 			declared[serial], next.Serials[n.Address] = true, serial
+			if p.Serials[n.Address] == serial && passed > 0 && silentSince(p.ReadAt, read.ReadAt, n.Address, status) {
+				silent[serial] = p.Hosts[serial].Silent + cke.Duration(passed)
+			}
 		}
 	}
 	for serial, was := range p.Hosts {
@@ -74,17 +77,28 @@ func (p Past) Next(read cke.HostList, spec cke.Spec, status cke.Status, interval
 			next.Hosts[serial] = nextOf(HostPast{}, missing, "", read.ReadAt, passed, a)
 		}
 	}
+	for serial, d := range silent {
+		h := next.Hosts[serial]
+		h.Silent = d
+		next.Hosts[serial] = h
+	}
 	for address, serial := range p.Serials {
 		if _, again := next.Serials[address]; !again && held[address] {
 			next.Serials[address] = serial
 		}
 	}
 	for i := range next.Changes {
-		if c := &next.Changes[i]; c.ConvergedAt.IsZero() && status.ObservedGeneration >= c.Generation {
+		if c := &next.Changes[i]; c.ConvergedAt.IsZero() && status.ObservedGeneration >= c.Generation && ClockDoubt(status) == "" {
 			c.ConvergedAt = status.ObservedAt
 		}
 	}
 	return Past(cke.InventoryPast(next).Bounded(max(cke.KeptHosts, len(read.Hosts))))
+}
+
+// silentSince reports whether a status that is of the second read shows that a node did not answer since the first one.
+func silentSince(before, read time.Time, address string, status cke.Status) bool {
+	i := slices.IndexFunc(status.Nodes, func(o cke.NodeStatus) bool { return o.Node.Address == address })
+	return i >= 0 && !status.Nodes[i].Answered() && !status.Nodes[i].SeenAt.After(before) && within(status.ObservedAt, read, staleStatus)
 }
 
 // nextOf returns what is known of a machine after one more read.

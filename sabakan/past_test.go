@@ -258,3 +258,54 @@ func TestPast_ASuccessorComesAfterTheOldMemberEnded(t *testing.T) {
 		t.Fatalf("%+v", c)
 	}
 }
+
+// Silence is counted in reads, also by the next leader, and not while nobody reads. A node that answered in between starts anew.
+func TestPast_SilenceIsCountedInReads(t *testing.T) {
+	silent := func(r *reads) time.Duration { return time.Duration(r.Past.Hosts["s2"].Silent) }
+	r := begin(formed(3, 8))
+	r.silent(2, 0)
+	r.Past = sabakan.Past(cke.InventoryPast{}) // only reads count
+	r.Status.Nodes[1].SeenAt = noon.Add(-time.Hour)
+	for range 5 {
+		r.once(nil)
+	}
+	if got := silent(r); got != 4*interval {
+		t.Errorf("after five reads: %s", got)
+	}
+	r.Status.Nodes[1].SeenAt = time.Time{} // another leader, which never saw it
+	if r.once(nil); silent(r) != 5*interval {
+		t.Errorf("by another leader: %s", silent(r))
+	}
+	r.Status.Nodes[1].SeenAt = r.at.Add(interval / 2)
+	if r.once(nil); silent(r) != 0 {
+		t.Errorf("it answered in between: %s", silent(r))
+	}
+	r.once(nil)
+	if r.once(nil); silent(r) != 2*interval {
+		t.Errorf("again: %s", silent(r))
+	}
+	r.at = r.at.Add(2 * time.Hour) // the clock was set, or the daemon did not run
+	if r.once(nil); silent(r) != 0 {
+		t.Errorf("after a gap: %s", silent(r))
+	}
+}
+
+// Whatever would be changed, nothing is while the nodes do not confirm the daemon's clock, and nothing is dated by it.
+func TestChoose_NothingByAClockThatIsNotConfirmed(t *testing.T) {
+	for _, c := range []struct{ agree, reason string }{{"False", "DaemonOff"}, {"Unknown", "TooFew"}} {
+		for _, scene := range []string{"formed 3 8; host 2 retired 1h", "formed 3 8; rack 2 9", "formed 3 8; wanted 5", "formed 3 8; spares 1"} {
+			if got := sabakan.Choose(read(t, scene).Input); got.Change == nil {
+				t.Errorf("%s: %+v", scene, got)
+			}
+			w := read(t, scene+"; clocks "+c.agree+" "+c.reason)
+			w.Override = true
+			if got := sabakan.Choose(w.Input); got.Change != nil || got.Stop != sabakan.StopStatus || got.Overridable {
+				t.Errorf("%s, %s: %+v", scene, c.reason, got)
+			}
+			w.Past.Changes = []sabakan.Applied{{Generation: 7, At: noon}}
+			if next := w.Past.Next(w.Read, w.Spec, w.Status, interval, sabakan.Accepted); !next.Changes[0].ConvergedAt.IsZero() {
+				t.Errorf("%s: completed at %s", c.reason, next.Changes[0].ConvergedAt)
+			}
+		}
+	}
+}

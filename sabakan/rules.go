@@ -179,13 +179,14 @@ func (c *chooser) moved() verdict {
 		}
 		says := fmt.Sprintf("machine %s moved from %s to %s", s.serial, s.Address, to)
 		check, checked := c.checkOf(s.host, to)
-		answers, silent := c.answers(s.Address)
-		switch other := c.usedBy(to); {
+		answers, silent := c.answers(s.Address, s.past)
+		other, at := c.usedBy(s.host)
+		switch taken := c.takenBy(s.host); {
 		case other != "":
-			c.note(Note{Node: s.Name(), Code: cke.CodeHostDisagrees, Text: fmt.Sprintf("%s, the address of %s", says, other)})
+			c.note(Note{Node: s.Name(), Code: cke.CodeHostDisagrees, Text: fmt.Sprintf("%s, and %s is the address of %s", says, at, other)})
 			continue
-		case c.Taken[to] != "":
-			c.note(Note{Node: s.Name(), Code: cke.CodeHostDisagrees, Text: fmt.Sprintf("%s, the address of a node of cluster %s", says, c.Taken[to])})
+		case taken != "":
+			c.note(Note{Node: s.Name(), Code: cke.CodeHostDisagrees, Text: fmt.Sprintf("%s, and is a node of cluster %s", says, taken)})
 			continue
 		case s.serves || answers:
 			c.note(Note{Node: s.Name(), Code: cke.CodeHostDisagrees, Text: fmt.Sprintf("%s, by the inventory, and it answers at the old address", says)})
@@ -211,17 +212,19 @@ func (c *chooser) moved() verdict {
 	return verdict{}
 }
 
-// usedBy names the node or member that has an address; empty: none has.
-func (c *chooser) usedBy(address string) string {
-	if n, declared := c.Spec.Cluster.Node(address); declared {
-		return n.Name()
-	}
-	for _, m := range c.Status.Members {
-		if m.Address == address {
-			return m.Name
+// usedBy names a node or member that has an address of a machine, with that address; empty: none has.
+func (c *chooser) usedBy(h *cke.Host) (name, address string) {
+	for _, address := range h.Addresses {
+		if n, declared := c.Spec.Cluster.Node(address); declared {
+			return n.Name(), address
+		}
+		for _, m := range c.Status.Members {
+			if m.Address == address {
+				return m.Name, address
+			}
 		}
 	}
-	return ""
+	return "", ""
 }
 
 // described: the inventory says something else about the zone, the labels or the serial of nodes than the cluster file.

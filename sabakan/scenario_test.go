@@ -51,6 +51,7 @@ var verbs = map[string]func(w *world, a words){
 	"asked":     func(w *world, a words) { w.Unregistered = append(w.Unregistered, "s"+a[0]) },
 	"successor": func(w *world, a words) { w.successor(a.number(0)) },
 	"address":   func(w *world, a words) { w.addressed(a.number(0), a[1]) },
+	"second":    func(w *world, a words) { w.host(a.number(0)).Addresses = append(w.host(a.number(0)).Addresses, a[1]) },
 	"rack":      func(w *world, a words) { w.host(a.number(0)).Rack = a.number(1) },
 	"role":      func(w *world, a words) { w.host(a.number(0)).Role = a[1] },
 	"label":     func(w *world, a words) { w.host(a.number(0)).Labels = map[string]string{a[1]: a[2]} },
@@ -98,16 +99,23 @@ var verbs = map[string]func(w *world, a words){
 	"electing": func(w *world, _ words) { w.Status.Electing = &cke.Electing{} },
 	"leads":    func(w *world, a words) { w.member(1).Role, w.member(a.number(0)).Role = "follower", "leader" },
 	"byhand":   func(w *world, a words) { w.byHand(a.number(0)) },
+	"at":       func(w *world, a words) { w.at(a.number(0), a[1]) },
+	"leaves": func(w *world, a words) {
+		w.Status.Members = append(w.Status.Members, cke.MemberStatus{Name: "s" + a[0], Address: a[1], Ready: true})
+	},
+	"clocks": func(w *world, a words) { w.clocks(cke.Truth(a[0]), a[1]) },
+	"ahead":  func(w *world, a words) { w.ahead(a.time(0)) },
 	// candidates
 	"unchecked": func(w *world, a words) {
 		for _, i := range a {
 			delete(w.Checks, "s"+i)
 		}
 	},
-	"failed":   func(w *world, a words) { w.check(a.number(0), "port 2379 is taken") },
-	"checked":  func(w *world, a words) { w.check(a.number(0), "") },
-	"taken":    func(w *world, a words) { w.Taken = map[string]string{w.host(a.number(0)).Addresses[0]: "other"} },
-	"others":   func(w *world, a words) { w.TakenProblem = strings.Join(a, " ") },
+	"failed":  func(w *world, a words) { w.check(a.number(0), "port 2379 is taken") },
+	"checked": func(w *world, a words) { w.check(a.number(0), "") },
+	"taken":   func(w *world, a words) { w.Taken = map[string]string{w.host(a.number(0)).Addresses[0]: "other"} },
+	"theirs":  func(w *world, a words) { w.Taken = map[string]string{a[0]: "other"} },
+	"others":  func(w *world, a words) { w.TakenProblem = strings.Join(a, " ") },
 	"repaired": func(w *world, a words) {
 		w.Status.Repairs = &cke.QueueStatus{Entries: []cke.EntryStatus{{Entry: cke.Entry{Address: w.host(a.number(0)).Addresses[0]}}}}
 	},

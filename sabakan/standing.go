@@ -43,22 +43,19 @@ func (c *chooser) standing(n cke.Node) (standing, bool) {
 		s.member, s.serves, s.silent = m, m.Ready, time.Duration(m.Watched)
 	}
 	if !n.ControlPlane {
-		s.serves, s.silent = c.answers(n.Address)
+		s.serves, s.silent = c.answers(n.Address, s.past)
 	}
 	return s, true
 }
 
-// answers reports whether the node at an address answers, and if not, for how long it was seen not to.
-func (c *chooser) answers(address string) (answers bool, silent time.Duration) {
-	i := slices.IndexFunc(c.Status.Nodes, func(o cke.NodeStatus) bool { return o.Node.Address == address })
-	if i < 0 {
-		return false, 0
+// answers reports whether the node at an address answers, and if not, for how long reads in a row found that.
+func (c *chooser) answers(address string, p HostPast) (answers bool, silent time.Duration) {
+	if i := slices.IndexFunc(c.Status.Nodes, func(o cke.NodeStatus) bool { return o.Node.Address == address }); i >= 0 {
+		if o := c.Status.Nodes[i]; o.Answered() || o.SeenAt.After(c.Past.ReadAt) {
+			return o.Answered(), 0
+		}
 	}
-	o := c.Status.Nodes[i]
-	if o.Answered() || o.SeenAt.IsZero() {
-		return o.Answered(), 0
-	}
-	return false, max(0, c.Now.Sub(o.SeenAt))
+	return false, time.Duration(p.Silent)
 }
 
 // lasting reports whether at least two good reads in a row had the state of the machine.

@@ -143,7 +143,17 @@ func (c *chooser) unobserved() string {
 	case age < -staleStatus:
 		return fmt.Sprintf("the status is from %s in the future: a clock was set", short(-age))
 	}
-	return ""
+	return ClockDoubt(c.Status)
+}
+
+// ClockDoubt returns why the times that the leader daemon writes cannot be relied on; empty: they can. That a node's clock is off is
+// no reason: those of most others and of the daemon agree.
+func ClockDoubt(s cke.Status) string {
+	agree, known := s.Condition(cke.CondClocksAgree)
+	if !known || agree.Status == cke.True || agree.Reason == cke.ReasonNodeOff {
+		return ""
+	}
+	return agree.Message
 }
 
 func (c *chooser) quorumless() string {

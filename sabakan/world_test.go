@@ -140,6 +140,9 @@ func (w *world) silent(i int, d time.Duration) *world {
 	for k := range w.Status.Nodes {
 		if n := &w.Status.Nodes[k]; n.Node.Name() == name {
 			n.SeenAt, n.Problem = noon.Add(-d), &cke.Problem{Message: "no answer"}
+			p := w.Past.Hosts[name]
+			p.Silent = cke.Duration(d)
+			w.Past.Hosts[name] = p
 		}
 	}
 	if slices.ContainsFunc(w.Status.Members, func(m cke.MemberStatus) bool { return m.Name == name }) {
@@ -180,6 +183,31 @@ func (w *world) changed(i int, ago time.Duration) *world {
 	a := sabakan.Applied{Generation: 6, At: noon.Add(-ago), ConvergedAt: noon.Add(-ago), Cause: cke.CauseUnreachable, Old: fmt.Sprintf("s%d", i)}
 	w.Past.Changes = append(w.Past.Changes, a)
 	return w
+}
+
+// at declares node i, and its member, at another address of its machine.
+func (w *world) at(i int, address string) {
+	w.Spec.Cluster.Nodes[i-1].Address, w.Status.Members[i-1].Address, w.Status.Nodes[i-1].Node.Address = address, address, address
+}
+
+// clocks is what the nodes' clocks say of that of the daemon's host.
+func (w *world) clocks(agree cke.Truth, reason string) {
+	w.Status.Conditions = append(w.Status.Conditions, cke.Condition{Type: cke.CondClocksAgree, Status: agree, Reason: reason, Message: "the clocks are as the nodes say"})
+}
+
+// ahead sets the clock of the daemon's host ahead. All that it dates from then on is.
+func (w *world) ahead(d time.Duration) {
+	w.Now = noon.Add(d)
+	w.Read.ReadAt, w.Past.ReadAt, w.Status.ObservedAt = w.Now, w.Now.Add(-30*time.Second), w.Now
+	for i := range w.Status.Nodes {
+		if n := &w.Status.Nodes[i]; n.Answered() {
+			n.SeenAt = w.Now
+		}
+	}
+	for serial, k := range w.Checks {
+		k.At = w.Now
+		w.Checks[serial] = k
+	}
 }
 
 // arithmetic is how a cluster file would end: a member that is declared no more leaves, and one that is new serves.

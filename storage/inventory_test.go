@@ -230,3 +230,25 @@ func TestInventory_KeepsWhatALaterCkeHasWritten(t *testing.T) {
 		}
 	}
 }
+
+// A machine may be known by its serial in one cluster and by an address in another one.
+func TestNodesOfOthers_ByAddressAndSerial(t *testing.T) {
+	s, ctx := newStore(t), testContext(t)
+	c := testCluster("other")
+	c.Nodes[0].Annotations = map[string]string{cke.AnnotationSerial: "1234abc"}
+	_, err := s.SetSpec(ctx, "other", c, nil, "me", SetOptions{})
+	must(t, err)
+	all, err := s.NodesOfOthers(ctx, "prod")
+	must(t, err)
+	for _, key := range []string{c.Nodes[0].Address, "1234abc", c.Nodes[1].Address, c.Nodes[1].Name()} {
+		if all[key] != "other" {
+			t.Errorf("%s: %q", key, all[key])
+		}
+	}
+	if all[c.Nodes[0].Hostname] != "" {
+		t.Errorf("%v", all)
+	}
+	if own, err := s.NodesOfOthers(ctx, "other"); err != nil || len(own) > 0 {
+		t.Errorf("%v, %v", own, err)
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -159,6 +160,9 @@ func assume(in *sabakan.Input, timeless bool) {
 		serial := n.Annotations[cke.AnnotationSerial]
 		if p, known := in.Past.Hosts[serial]; known {
 			p.Watched = cke.Duration(assumedFor)
+			if at := slices.IndexFunc(in.Status.Nodes, func(o cke.NodeStatus) bool { return o.Node.Address == n.Address && !o.SeenAt.IsZero() }); at >= 0 {
+				p.Silent = cke.Duration(in.Status.ObservedAt.Sub(in.Status.Nodes[at].SeenAt))
+			}
 			in.Past.Hosts[serial] = p
 			in.Unregistered = append(in.Unregistered, serial)
 		}

@@ -32,6 +32,10 @@ func TestSabakanPreview_ShowsTheOneChange(t *testing.T) {
 		file += fmt.Sprintf("  - {address: 10.0.0.1%[1]d, hostname: cp%[1]d, user: cke, control_plane: true, zone: %s, annotations: {cke/serial: cp%[1]d}}\n", i+1, zone)
 	}
 	o := servingIn(newHouse(t), file)
+	for i := range o.in.Seen.Nodes {
+		o.in.Seen.Nodes[i].Clock = o.in.Seen.ObservedAt
+	}
+	o.tell()
 	template := o.write("template.yml", templateFile)
 	for _, tc := range []struct {
 		name, template, hosts string

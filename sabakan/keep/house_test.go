@@ -41,6 +41,7 @@ type house struct {
 	unfit    map[string]string    // what a check finds, by address
 	checked  []string
 	slow     time.Duration // that a check takes
+	silent   string        // address of a node that does not answer
 	applied  []cke.InventoryCause
 	fail     func(write string) error // before a write; after: it is stored all the same
 	after    bool
@@ -267,9 +268,13 @@ func (h *house) wanted() cke.InventoryWanted {
 	s.Cluster, s.Generation, s.ObservedGeneration, s.ObservedAt, s.Health, s.Tolerance = "prod", h.spec.Generation, h.spec.Generation, time.Now(), cke.HealthReady, 1
 	s.Etcd.Quorate = true
 	for _, n := range h.spec.Cluster.Nodes {
-		s.Nodes = append(s.Nodes, cke.NodeStatus{Node: n, SeenAt: s.ObservedAt})
+		st := cke.NodeStatus{Node: n, SeenAt: s.ObservedAt}
+		if n.Address == h.silent {
+			st.SeenAt, st.Problem = time.Time{}, &cke.Problem{Message: "no answer"}
+		}
+		s.Nodes = append(s.Nodes, st)
 		if n.ControlPlane {
-			s.Members = append(s.Members, cke.MemberStatus{Name: n.Name(), Address: n.Address, Join: cke.JoinID(n.Name()), Role: "follower", Ready: true})
+			s.Members = append(s.Members, cke.MemberStatus{Name: n.Name(), Address: n.Address, Join: cke.JoinID(n.Name()), Role: "follower", Ready: n.Address != h.silent})
 		}
 	}
 	return cke.InventoryWanted{Spec: h.spec, Status: s}

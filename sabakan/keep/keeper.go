@@ -29,7 +29,7 @@ type Config struct {
 	// Settings and Order return what operators said last; nil: nothing.
 	Settings func() *cke.InventorySettings
 	Order    func() *cke.InventoryOrder
-	// Others names the other cluster that a node belongs to, by address.
+	// Others names the other cluster that a node belongs to, by address and by serial.
 	Others func(ctx context.Context) (map[string]string, error)
 	// Template reads a template with its variables, and fills its defaults in.
 	Template func(s cke.InventorySettings) (cke.Template, error)

@@ -40,10 +40,13 @@ func proposal(c *sabakan.Choice) *cke.InventoryProposal {
 	return &cke.InventoryProposal{Hash: p.Hash, Cause: p.Cause, Reason: c.Reason, Old: p.Old, New: p.New, Confirm: p.Confirm, Auto: p.Auto, Forget: p.Forget}
 }
 
-// shownLog are the changes, and those rolled back, of the last day.
+// shownLog are the changes, and those rolled back, of the last day, without what they replaced: the revisions show that.
 func (w *work) shownLog() cke.InventoryLog {
 	l := w.after.InventoryLog
 	since := w.c.Now().Add(-daytime)
 	l.Changes = slices.DeleteFunc(slices.Clone(l.Changes), func(c cke.InventoryChange) bool { return c.At.Before(since) && c.RolledBackAt.Before(since) })
+	for i := range l.Changes {
+		l.Changes[i].Before = nil
+	}
 	return l
 }

@@ -231,7 +231,7 @@ func (w *work) choose(ctx context.Context) {
 	if k.Spec.Generation == 0 || !w.load(ctx) {
 		return
 	}
-	w.noteRolledBack(k.Spec)
+	w.noteRolledBack(k)
 	in := w.input(ctx, k)
 	w.chosenFor, w.override = k.Spec.Generation, nil
 	if w.choice = sabakan.Choose(in); w.choice.Overridable {
@@ -287,7 +287,7 @@ func (w *work) apply(ctx context.Context, k cke.InventoryWanted, c sabakan.Chang
 		err = w.c.Verify(text)
 	}
 	e := cke.InventoryEdit{Generation: k.Spec.Generation, Cluster: c.Cluster, Source: text, By: "inventory", Cause: c.Cause, Forget: c.Forget, Order: o,
-		Log: w.after.InventoryLog, Change: cke.InventoryChange{Cause: c.Cause, Old: c.Old, New: c.New}}
+		Log: w.after.InventoryLog, Change: cke.InventoryChange{Cause: c.Cause, Old: c.Old, New: c.New, Before: replaced(k.Spec.Cluster, c.Cluster)}}
 	if o != nil && o.By != "" {
 		e.By += ", confirmed by " + o.By
 	}
@@ -328,47 +328,6 @@ func (w *work) refuseOrder(ctx context.Context, why string) {
 		return
 	}
 	w.after.InventoryLog, w.past.InventoryLog, w.log = log, log, log
-}
-
-// noteRolledBack finds changes that the operator has undone: the machine that had to go is back, or the new one is gone.
-func (w *work) noteRolledBack(spec cke.Spec) {
-	now, changes := w.c.Now().UTC(), slices.Clone(w.after.Changes)
-	for i := range changes {
-		c := &changes[i]
-		if c.RolledBackAt.IsZero() && spec.Generation > c.Generation && !reversed(*c, changes[i+1:]) && undone(*c, spec.Cluster) {
-			c.RolledBackAt = now
-		}
-	}
-	w.after.Changes, w.past.Changes = changes, changes
-}
-
-// reversed reports whether later changes of the inventory took the new machine away, or brought the old one back. One that moved is
-// where it was.
-func reversed(c cke.InventoryChange, later []cke.InventoryChange) bool {
-	return slices.ContainsFunc(later, func(o cke.InventoryChange) bool {
-		return o.Cause != cke.CauseMoved && (o.Old != "" && o.Old == c.New || o.New != "" && o.New == c.Old)
-	})
-}
-
-// undone reports whether a cluster file is as it was before a change, as far as the machines of that change go.
-func undone(c cke.InventoryChange, now cke.Cluster) bool {
-	declared := func(serial string) (declared, carries bool) {
-		for _, n := range now.Nodes {
-			if serial != "" && (n.Annotations[cke.AnnotationSerial] == serial || n.Hostname == serial) {
-				return true, n.ControlPlane
-			}
-		}
-		return false, false
-	}
-	isOld, oldCarries := declared(c.Old)
-	isNew, newCarries := declared(c.New)
-	switch c.Cause {
-	case cke.CauseBootstrap, cke.CauseTemplate, cke.CauseDescribed, cke.CauseMoved:
-		return false
-	case cke.CauseSpare:
-		return (c.New == "" || !isNew) && (c.Old == "" || isOld)
-	}
-	return (c.New == "" || !newCarries) && (c.Old == "" || oldCarries)
 }
 
 // save stores what a later leader has to know.

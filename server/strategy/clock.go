@@ -150,7 +150,7 @@ func clocksAgree(in *Input) cke.Condition {
 	case c.wrong():
 		return condition(cke.CondClocksAgree, cke.False, "DaemonOff", "%s", p[0].Message)
 	case p != nil:
-		return condition(cke.CondClocksAgree, cke.False, "NodeOff", "%s", list(p))
+		return condition(cke.CondClocksAgree, cke.False, cke.ReasonNodeOff, "%s", list(p))
 	case !c.sure():
 		return condition(cke.CondClocksAgree, cke.Unknown, "TooFew", "%d of %d nodes reported their time; no volume is removed for its age", len(c.told), c.nodes)
 	}
