@@ -124,7 +124,7 @@ func (c *chooser) newSearch() *search {
 		}
 	}
 	repaired := func(h *cke.Host) bool {
-		return c.Status.Repairs != nil && slices.ContainsFunc(c.Status.Repairs.Entries, func(r cke.EntryStatus) bool { return r.Address == addressOf(*h) })
+		return c.Status.Repairs != nil && slices.ContainsFunc(c.Status.Repairs.Entries, func(r cke.EntryStatus) bool { return slices.Contains(h.Addresses, r.Address) })
 	}
 	for i := range c.Read.Hosts {
 		s.repaired[c.Read.Hosts[i].ID] = repaired(&c.Read.Hosts[i])

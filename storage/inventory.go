@@ -73,9 +73,16 @@ func (s *Store) SetInventory(ctx context.Context, cluster, by string, change fun
 func (s *Store) NodesOfOthers(ctx context.Context, cluster string) (map[string]string, error) {
 	of := map[string]string{}
 	err := s.eachOther(ctx, cluster, func(name string, n cke.Node) {
-		of[n.Address], of[cmp.Or(n.Annotations[cke.AnnotationSerial], n.Name())] = name, name
+		for _, known := range knownAs(n) {
+			of[known] = name
+		}
 	})
 	return of, err
+}
+
+// knownAs returns what tells which machine a node is: its address, and its serial, or else its host name.
+func knownAs(n cke.Node) []string {
+	return []string{n.Address, cmp.Or(n.Annotations[cke.AnnotationSerial], n.Name())}
 }
 
 // eachOther calls f with each node that another cluster declares.
@@ -111,13 +118,15 @@ type inventoryTurn struct {
 // takeTurn refuses a revision that gives a machine of an inventory to a cluster while another one has it, with ErrConflict. Of two clusters
 // that get machines at the same time, the condition lets one revision be stored: the other one is to read the nodes of all again.
 func (s *Store) takeTurn(ctx context.Context, cluster string, was, next cke.Cluster) (as []clientv3.Cmp, ops []clientv3.Op, err error) {
-	known := map[string]bool{"": true}
+	known := map[string]bool{}
 	for _, n := range was.Nodes {
-		known[n.Address], known[n.Annotations[cke.AnnotationSerial]] = true, true
+		for _, id := range knownAs(n) {
+			known[id] = true
+		}
 	}
 	gets := map[string]bool{}
 	for _, n := range next.Nodes {
-		for _, id := range []string{n.Address, n.Annotations[cke.AnnotationSerial]} {
+		for _, id := range knownAs(n) {
 			if !known[id] {
 				gets[id] = true
 			}
@@ -133,7 +142,7 @@ func (s *Store) takeTurn(ctx context.Context, cluster string, was, next cke.Clus
 	}
 	taken := ""
 	err = s.eachOther(ctx, cluster, func(name string, n cke.Node) {
-		if gets[n.Address] || gets[n.Annotations[cke.AnnotationSerial]] {
+		if slices.ContainsFunc(knownAs(n), func(id string) bool { return gets[id] }) {
 			taken = fmt.Sprintf("%s is a node of cluster %s", n.Name(), name)
 		}
 	})
