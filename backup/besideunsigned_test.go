@@ -93,7 +93,7 @@ func TestBeside_AnUnsignedIdentityOfALaterIncarnation(t *testing.T) {
 				b.spoil(b.named("c3d4", FileIdentity)[0])
 			}
 			refusal, notes := b.compare(nil)
-			if c.signed && (cke.CodeOf(refusal) != cke.CodeBackupDamaged || !strings.Contains(refusal.Try, "--accept c3d4/identity")) || !c.signed && (refusal != nil || !strings.Contains(notes, "incarnation c3d4")) {
+			if c.signed && (codeOf(refusal) != cke.CodeBackupDamaged || !strings.Contains(refusal.Try, "--accept c3d4/identity")) || !c.signed && (refusal != nil || !strings.Contains(notes, "incarnation c3d4")) {
 				t.Errorf("%s, readable %v: %v, notes %q", what, readable, refusal, notes)
 			}
 			if refusal, notes := b.compare(nil, "c3d4/identity"); refusal != nil || !strings.Contains(notes, "c3d4") {
@@ -123,7 +123,7 @@ func TestBeside_AnUnsignedIdentityThatConcernsNobody(t *testing.T) {
 	}
 	b.write(b.Store.Signer, "c3d4", life("c3d4", "a1b2"))
 	b.backUp(b.Store.Signer, "c3d4")
-	if refusal, _ := b.compare(nil); cke.CodeOf(refusal) != cke.CodeOlderStore {
+	if refusal, _ := b.compare(nil); codeOf(refusal) != cke.CodeOlderStore {
 		t.Errorf("%v", refusal)
 	}
 }
@@ -142,7 +142,7 @@ func TestCompareBeside_ADamagedIdentityAmongThoseThatNobodySigned(t *testing.T) 
 	newest := b.named("a1b2", FileIdentity)[1]
 	b.spoil(newest)
 	refusal, _ := b.compare(nil)
-	if cke.CodeOf(refusal) != cke.CodeBackupDamaged || !strings.Contains(strings.Join(refusal.Facts, "\n"), newest) {
+	if codeOf(refusal) != cke.CodeBackupDamaged || !strings.Contains(strings.Join(refusal.Facts, "\n"), newest) {
 		t.Errorf("%v", refusal)
 	}
 	if refusal, notes := b.compare(nil, "a1b2/identity"); refusal != nil || !strings.Contains(notes, "which is accepted") {
@@ -170,12 +170,19 @@ func TestCompareBeside_NotesADamagedIdentityWithoutASignature(t *testing.T) {
 func TestCompareBeside_AnIdentityInDoubtShowsARestore(t *testing.T) {
 	b := newBesideShelf(t)
 	b.write(b.Store.Signer, "a1b2", life("c3d4", "a1b2")) // while the restore was under way
-	if refusal, _ := b.compare(nil); cke.CodeOf(refusal) != cke.CodeOlderStore {
+	if refusal, _ := b.compare(nil); codeOf(refusal) != cke.CodeOlderStore {
 		t.Errorf("intact: %v", refusal)
 	}
 	all := b.named("a1b2", fileSignatures)
 	b.shelf.Delete(t.Context(), all[len(all)-1])
-	if refusal, _ := b.compare(nil); cke.CodeOf(refusal) != cke.CodeBackupDamaged {
+	if refusal, _ := b.compare(nil); codeOf(refusal) != cke.CodeBackupDamaged {
 		t.Errorf("its signature is lost: %v", refusal)
 	}
+}
+
+func codeOf(refusal *cke.Error) cke.Code {
+	if refusal == nil {
+		return ""
+	}
+	return refusal.Code
 }
