@@ -54,6 +54,7 @@ func TestChoose_BadCases(t *testing.T) {
 			{"our own node is at its second address", "formed 3 4; now 3 healthy 1m; byhand 3; second 4 10.0.1.4; at 3 10.0.1.4; host 2 retired 1h", "described"},
 			{"our own node is at the second address of a spare", "formed 3 4; now 3 healthy 1m; spare 4; byhand 3; second 4 10.0.1.4; at 3 10.0.1.4; host 2 retired 1h", "described"},
 			{"a member that left the file has its serial as its name", "formed 3 4; host 2 retired 1h; leaves 4 10.0.1.4", ""},
+			{"it is being repaired by its second address", "formed 3 4; host 2 retired 1h; second 4 10.0.1.4; repairing 10.0.1.4", ""},
 			{"its check failed", "formed 3 4; host 2 retired 1h; failed 4", ""},
 			{"it was not checked", "formed 3 4; host 2 retired 1h; unchecked 4", ""},
 			{"it died between choice and start", "formed 3 8; unapplied; unjoined 3; silent 3 1h; host 3 unreachable 1h; changed 9 1h", "unreachable"},

@@ -119,6 +119,9 @@ var verbs = map[string]func(w *world, a words){
 	"repaired": func(w *world, a words) {
 		w.Status.Repairs = &cke.QueueStatus{Entries: []cke.EntryStatus{{Entry: cke.Entry{Address: w.host(a.number(0)).Addresses[0]}}}}
 	},
+	"repairing": func(w *world, a words) {
+		w.Status.Repairs = &cke.QueueStatus{Entries: []cke.EntryStatus{{Entry: cke.Entry{Address: a[0]}}}}
+	},
 	// changes
 	"changed": func(w *world, a words) { w.changed(a.number(0), a.time(1)) },
 	"rolledback": func(w *world, a words) {

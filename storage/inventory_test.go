@@ -177,6 +177,13 @@ func TestTerm_OneMachineIsGivenToOneCluster(t *testing.T) {
 	if _, _, err := terms[0].EditSpec(ctx, gaining(one, "other", "10.0.2.3")); !errors.Is(err, cke.ErrConflict) || !strings.Contains(err.Error(), "other is a node of cluster two") {
 		t.Errorf("%v", err)
 	}
+	manual := testCluster("manual")
+	manual.Nodes[0] = cke.Node{Address: "10.0.3.1", Hostname: "named", ControlPlane: true}
+	_, err = s.SetSpec(ctx, "manual", manual, nil, "me", SetOptions{})
+	must(t, err)
+	if _, _, err := terms[0].EditSpec(ctx, gaining(one, "named", "10.0.3.2")); !errors.Is(err, cke.ErrConflict) || !strings.Contains(err.Error(), "named is a node of cluster manual") {
+		t.Errorf("a host name that is the serial: %v", err)
+	}
 	if as, ops, err := s.takeTurn(ctx, "one", one.Cluster, one.Cluster); as != nil || ops != nil || err != nil {
 		t.Errorf("%v, %v, %v", as, ops, err)
 	}
