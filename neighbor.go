@@ -11,6 +11,8 @@ type Neighbor struct {
 	Cluster string `json:"cluster"`
 	// Ports are those that its containers were made for, ascending.
 	Ports []int `json:"ports,omitempty"`
+	// Running: one of its containers runs.
+	Running bool `json:"running,omitempty"`
 }
 
 // SplitNeighbors returns the containers of a cluster and the foreign ones, and the other clusters among the rest, by
@@ -25,6 +27,7 @@ func SplitNeighbors(cluster string, all []Container) (own []Container, others []
 		if !known {
 			others = slices.Insert(others, i, Neighbor{Cluster: c.Cluster})
 		}
+		others[i].Running = others[i].Running || c.Running()
 		for _, port := range c.ports() {
 			if k, there := slices.BinarySearch(others[i].Ports, port); !there {
 				others[i].Ports = slices.Insert(others[i].Ports, k, port)
@@ -54,6 +57,16 @@ func (c Container) MadeFor(port int) bool {
 		_, own := HostPort(s)
 		return own == port
 	})
+}
+
+// RunsNeighbor returns another cluster of which a member runs on the node; "": none is known.
+func (s NodeStatus) RunsNeighbor() string {
+	for _, b := range s.Neighbors {
+		if b.Running {
+			return b.Cluster
+		}
+	}
+	return ""
 }
 
 // PortOwner returns the other cluster that has a container for a port on the node; "": none is known.

@@ -2,6 +2,7 @@ package cke
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
@@ -34,6 +35,11 @@ func (k QueueKind) Acting() EntryState {
 const (
 	maxQueued       = 1000
 	maxQueueHistory = 100
+	// maxReason is how long the reason of an entry may be, in bytes.
+	maxReason = 300
+	// maxQueueBytes is how large the document may be, maxAddedBytes when entries are added. The store takes requests of 1.5 MiB.
+	maxQueueBytes = 5 << 18
+	maxAddedBytes = 3 << 18
 )
 
 // EntryState is where an entry of a queue stands. No state is an operation: waiting takes nothing.
@@ -230,6 +236,9 @@ func (q Queue) kind() QueueKind { return cmp.Or(q.Kind, RebootQueue) }
 // Add returns the queue with these nodes at its end, all or none. Of as it takes why, by whom and for what.
 func (q Queue) Add(nodes []Node, as Entry, now time.Time) (Queue, error) {
 	q.Entries = slices.Clone(q.Entries)
+	if len(as.Reason) > maxReason {
+		return q, &Error{Code: CodeCannot, What: fmt.Sprintf("the reason has %d bytes", len(as.Reason)), Facts: []string{fmt.Sprintf("it may have %d", maxReason)}, Unchanged: true}
+	}
 	for _, n := range nodes {
 		if r := q.Of(n.Address); r != nil {
 			return q, q.refusal(CodeConflict, fmt.Sprintf("%s is in the %s queue already (%s)", n.Name(), q.kind(), r.State), ErrConflict)
@@ -239,7 +248,50 @@ func (q Queue) Add(nodes []Node, as Entry, now time.Time) (Queue, error) {
 	if len(q.Entries) > maxQueued {
 		return q, &Error{Code: CodeCannot, What: fmt.Sprintf("the %s queue would have %d entries", q.kind(), len(q.Entries)), Facts: []string{fmt.Sprintf("it holds %d", maxQueued)}, Unchanged: true}
 	}
+	bare := q
+	bare.Entries = slices.Clone(q.Entries)
+	for i := range bare.Entries {
+		bare.Entries[i].Output, bare.Entries[i].Error = "", ""
+	}
+	if doc, err := json.Marshal(bare); err != nil || len(doc) > maxAddedBytes {
+		return q, &Error{Code: CodeCannot, What: fmt.Sprintf("the %s queue would have %d bytes", q.kind(), len(doc)), Facts: []string{fmt.Sprintf("it holds %d", maxAddedBytes)}, Unchanged: true, Err: err}
+	}
 	return q, nil
+}
+
+// Encode returns the document as it is stored, in JSON. From one that is too large for the store, what the commands of its oldest
+// entries wrote is left out, and then why they failed.
+func (q Queue) Encode() ([]byte, error) {
+	doc, err := json.Marshal(q)
+	excess := len(doc) - maxQueueBytes
+	if err != nil || excess <= 0 {
+		return doc, err
+	}
+	q.Entries, q.History = slices.Clone(q.Entries), slices.Clone(q.History)
+	var texts []*string // in the order in which they are left out
+	order := make([]*Entry, len(q.Entries))
+	for i := range q.Entries {
+		order[i] = &q.Entries[i]
+	}
+	slices.SortStableFunc(order, func(a, b *Entry) int { return a.Since.Compare(b.Since) })
+	for _, r := range order {
+		texts = append(texts, &r.Output)
+	}
+	for i := range q.History {
+		texts = append(texts, &q.History[i].Error)
+	}
+	for _, r := range order {
+		texts = append(texts, &r.Error)
+	}
+	for _, text := range texts {
+		if excess <= 0 {
+			break
+		}
+		encoded, _ := json.Marshal(*text)
+		excess -= len(encoded)
+		*text = ""
+	}
+	return json.Marshal(q)
 }
 
 // Cancel returns the queue with the entries of these nodes canceled, all or none. What is under way is watched to its end.

@@ -82,3 +82,25 @@ func TestMisnamed_ExchangedHostnamesStopNobody(t *testing.T) {
 		s.isUnharmed(t)
 	})
 }
+
+// A machine on which a member of another cluster runs is not rebooted before that one is stopped there. Others are.
+func TestNeighbor_KeepsItsMachineFromReboots(t *testing.T) {
+	t.Parallel()
+	formedWith(t, 3, 3, func(s *stage) {
+		n2 := s.Node("n2")
+		n2.AddNeighbor(sim.Neighbor{Cluster: "other", ClientPort: 4379, PeerPort: 4380})
+		s.addReboots("n2", "n3")
+		s.until(time.Hour, func() bool { return s.Node("n3").Boots() > 0 && s.Store().Requests().Reboots.Of(s.Node("n3").Declared().Address) == nil })
+		s.pass(10 * time.Minute)
+		if n2.Boots() > 0 || s.Node("n3").Boots() != 1 || s.entryOf("n2").State != cke.EntryQueued {
+			t.Fatalf("n2 booted %d times, n3 %d, %+v", n2.Boots(), s.Node("n3").Boots(), s.entryOf("n2"))
+		}
+		n2.StopNeighbor("other")
+		if s.rebooted(time.Hour); n2.Boots() != 1 {
+			t.Errorf("n2 booted %d times", n2.Boots())
+		}
+		if !s.until(convergence, s.settled) || s.Violations() != nil {
+			t.Error(s.Violations())
+		}
+	})
+}

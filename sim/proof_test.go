@@ -121,6 +121,14 @@ var mutations = []mutation{
 	oneAtATime(cke.RepairQueue, (*stage).addRepairs),
 	{name: "so many repairs a day", blind: func(in *strategy.Input) { in.Requests.Repairs.History = nil },
 		often: []func(*nemesis, *sim.Node){func(n *nemesis, _ *sim.Node) { n.s.addRepairs(n.s.everyNode()...) }}, wants: []string{"repairs were started in a day"}},
+	{name: "machines with members of other clusters", blind: func(in *strategy.Input) {
+		in.Seen.Nodes = slices.Clone(in.Seen.Nodes)
+		for i := range in.Seen.Nodes {
+			in.Seen.Nodes[i].Neighbors = nil
+		}
+	}, often: []func(*nemesis, *sim.Node){func(_ *nemesis, node *sim.Node) {
+		node.AddNeighbor(sim.Neighbor{Cluster: "other", ClientPort: 4379, PeerPort: 4380})
+	}, func(n *nemesis, _ *sim.Node) { n.s.addReboots(n.s.everyNode()...) }}, wants: []string{"where a member of cluster other runs"}},
 	{name: "guard before each request", store: func(s *stage) { s.Store().GuardOncePerMethod() }, wants: []string{"after its term"}},
 	{name: "ports of other clusters", blind: func(in *strategy.Input) {
 		in.Seen.Nodes = slices.Clone(in.Seen.Nodes)

@@ -221,6 +221,7 @@ func (w *World) wasCommanded(d *Daemon, actor string, r *commandRun) {
 		return
 	}
 	w.limitsRepairs(d, r.CommandRun)
+	w.sparesNeighbors(r)
 	away := map[*Node]bool{n: true}
 	for _, l := range before.list {
 		for _, other := range w.nodes {
@@ -251,6 +252,18 @@ func (w *World) wasCommanded(d *Daemon, actor string, r *commandRun) {
 	n.commanded = true
 	if left < majority(len(before.voters)) {
 		w.violated("a command is to reboot %s, and takes the quorum away: attempt %d", n.name, r.Attempt)
+	}
+}
+
+// sparesNeighbors judges that no member of another cluster, which has run for a minute, runs on a machine that is to go down.
+func (w *World) sparesNeighbors(r *commandRun) {
+	if e, there := w.store.requests.Entry(r.Entry); !there || e.Silent {
+		return
+	}
+	for _, c := range r.node.sorted() {
+		if c.Cluster != "" && c.Cluster != w.cluster && c.Running() && w.now().Sub(c.StartedAt) > time.Minute {
+			w.violated("a command is to reboot %s, where a member of cluster %s runs", r.node.name, c.Cluster)
+		}
 	}
 }
 

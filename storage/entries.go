@@ -82,7 +82,7 @@ func editQueue(key string, kind cke.QueueKind, kvs []*mvccpb.KeyValue, by string
 	if err != nil {
 		return guard, clientv3.Op{}, err
 	}
-	args, err := json.Marshal(q)
+	args, err := q.Encode()
 	if err != nil {
 		return guard, clientv3.Op{}, err
 	}

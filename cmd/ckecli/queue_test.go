@@ -171,3 +171,26 @@ func TestRebootQueue_WaitEndsWithTheReboots(t *testing.T) {
 	all.must(exitFailed)
 	contains(t, all.stdout.String(), "prod: cp3 failed: no power\n")
 }
+
+// What the history has no room for counts as not known, and a failed node keeps nobody waiting for those behind it.
+func TestRebootQueue_WaitEndsWithWhatIsNotKnownAndWhatFailed(t *testing.T) {
+	h := rebootable(t)
+	h.run(exitDone, "rq", "add", "cp1", "cp2", "cp3")
+	l := h.lead("prod")
+	l.status(ready(1))
+	all := h.start("rq", "wait")
+	l.move(h, "cp1", "", cke.EntryDone)
+	l.move(h, "cp2", cke.EntryFailed, "")
+	all.must(exitFailed)
+	contains(t, all.stdout.String(), "prod: cp2 failed: no power; cp3 is still queued\n")
+
+	q, w := h.reboots(), waitedQueue{}
+	ended := q.History[0].ID
+	if !w.over(q, []string{ended}) || len(w.Ended) != 1 || w.Lost != nil {
+		t.Errorf("%+v", w)
+	}
+	q.History = nil
+	if !w.over(q, []string{ended, "gone"}) || len(w.Ended) != 1 || len(w.Lost) != 1 {
+		t.Errorf("%+v", w)
+	}
+}

@@ -18,8 +18,8 @@ func newQueueWaitCommand(a *app, k cke.QueueKind) *cobra.Command {
 		Use: "wait [NODE]…", Args: cobra.ArbitraryArgs, ValidArgsFunction: a.completeQueued(k),
 		Short: fmt.Sprintf("Wait until nodes of the %[1]s queue were %[1]sed", k),
 		Long: fmt.Sprintf(`Wait until these nodes, or all that are in the %[1]s queue now, were %[1]sed. The exit code is 1 if the %[1]s of one failed or was
-canceled, or its node left the cluster file; a node that failed stays in the queue. Of a node that is not in the queue, the last %[1]s
-counts.`, k),
+canceled, or its node left the cluster file; a node that failed stays in the queue, and others that wait their turn are not waited for
+then. Of a node that is not in the queue, the last %[1]s counts.`, k),
 		RunE: a.onStore(func(ctx context.Context, s store, args []string) error { return runQueueWait(ctx, a, s, k, args) }),
 	}
 }
@@ -32,6 +32,33 @@ type waitedQueue struct {
 	Cluster string           `json:"cluster"`
 	Ended   []cke.EndedEntry `json:"ended"`
 	Failed  []cke.Entry      `json:"failed"`
+	// Queued still wait their turn when one has failed. Lost are ids of those of which the history no longer has the result.
+	Queued []cke.Entry `json:"queued,omitempty"`
+	Lost   []string    `json:"lost,omitempty"`
+}
+
+// over reports whether none of the entries with these ids is waited for any longer. It keeps results that the history may lose.
+func (w *waitedQueue) over(q cke.Queue, ids []string) bool {
+	w.Failed, w.Queued, w.Lost = []cke.Entry{}, nil, nil
+	active := false
+	for _, id := range ids {
+		ended := func(e cke.EndedEntry) bool { return e.ID == id }
+		r, there := q.Entry(id)
+		at := slices.IndexFunc(q.History, ended)
+		switch {
+		case there && r.State == cke.EntryFailed:
+			w.Failed = append(w.Failed, r)
+		case there:
+			w.Queued = append(w.Queued, r)
+			active = active || r.Active()
+		case slices.ContainsFunc(w.Ended, ended):
+		case at >= 0:
+			w.Ended = append(w.Ended, q.History[at])
+		default:
+			w.Lost = append(w.Lost, id)
+		}
+	}
+	return !active && (len(w.Queued) == 0 || len(w.Failed) > 0)
 }
 
 func runQueueWait(ctx context.Context, a *app, s store, k cke.QueueKind, names []string) error {
@@ -56,29 +83,12 @@ func runQueueWait(ctx context.Context, a *app, s store, k cke.QueueKind, names [
 	if err != nil {
 		return err
 	}
-	w := waitedQueue{Cluster: cluster}
-	over := func(q cke.Queue) bool {
-		w.Failed, w.Ended = []cke.Entry{}, []cke.EndedEntry{}
-		for _, r := range q.Entries {
-			if slices.Contains(ids, r.ID) {
-				if r.State != cke.EntryFailed {
-					return false
-				}
-				w.Failed = append(w.Failed, r)
-			}
-		}
-		for _, e := range q.History {
-			if slices.Contains(ids, e.ID) {
-				w.Ended = append(w.Ended, e)
-			}
-		}
-		return true
-	}
-	if !over(q) {
+	w := waitedQueue{Cluster: cluster, Ended: []cke.EndedEntry{}}
+	if !w.over(q, ids) {
 		f := a.newFollower(s, cluster, newest)
 		f.Declared = follow.DeclaredStill(cluster)
 		f.Asked = func(r cke.Requests) error {
-			if over(*r.Queue(k)) {
+			if w.over(*r.Queue(k), ids) {
 				return errQueueOver
 			}
 			return nil
@@ -114,6 +124,12 @@ func (a *app) showWaited(k cke.QueueKind, w waitedQueue) error {
 		if e.Result != cke.EntryDone {
 			bad = append(bad, strings.TrimSuffix(fmt.Sprintf("%s: %s: %s", e.Node, e.Result, e.Error), ": "))
 		}
+	}
+	for _, r := range w.Queued {
+		bad = append(bad, r.Node+" is still queued")
+	}
+	if len(w.Lost) > 0 {
+		bad = append(bad, fmt.Sprintf("the result of %s is not known: the history holds the last ones only", cke.Count(len(w.Lost), "node")))
 	}
 	line := fmt.Sprintf("%s: %s", w.Cluster, cke.Plural(len(w.Ended), "node was "+string(k)+"ed", "nodes were "+string(k)+"ed"))
 	if bad != nil {

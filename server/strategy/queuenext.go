@@ -143,7 +143,7 @@ func (in *Input) notNow(r cke.Entry, n cke.Node, t cke.Turn, known bool) string 
 	case !in.answers(n) && !in.hung(n):
 		return fmt.Sprintf("it does not answer, and counts as hung after %s", hungAfter)
 	}
-	if why := ClocksIn(in.Seen).Why(); why != "" {
+	if why := cmp.Or(ClocksIn(in.Seen).Why(), in.neighborOn(n, t)); why != "" {
 		return why
 	}
 	if why := in.noCommand(t); why != "" {
@@ -153,6 +153,15 @@ func (in *Input) notNow(r cke.Entry, n cke.Node, t cke.Turn, known bool) string 
 		return in.tooManyRepairs(r)
 	}
 	return ""
+}
+
+// neighborOn is why a turn that takes a node down waits as long as a member of another cluster runs there; empty: none is known to.
+func (in *Input) neighborOn(n cke.Node, t cke.Turn) string {
+	other := in.node(n).RunsNeighbor()
+	if other == "" || !t.Lease {
+		return ""
+	}
+	return fmt.Sprintf("a member of cluster %s runs on it: `ckecli node drain %s --cluster %s` stops it if that cluster serves without it", other, n.Address, other)
 }
 
 // tooManyRepairs is why the first attempt of a repair is not started; empty: it may be.

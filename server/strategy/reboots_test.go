@@ -90,6 +90,12 @@ func (s *scene) foreign(i int) *scene {
 	return s
 }
 
+// neighbor lets a node have a container of another cluster, which runs or not.
+func (s *scene) neighbor(i int, runs bool) *scene {
+	s.node(i).Neighbors = []cke.Neighbor{{Cluster: "other", Running: runs}}
+	return s
+}
+
 // knowing changes what the daemon knows of a reboot.
 func (s *scene) knowing(i int, change func(*cke.EntrySeen)) *scene {
 	r := s.entry(i)
@@ -230,6 +236,10 @@ func TestReboots_WhoMayGoDown(t *testing.T) {
 		{"max_concurrent", rebootable(3, 5).queued(4).in(5, cke.EntryRebooting, time.Minute), "", "1 reboot is under way (max_concurrent)"},
 		{"more at once, without members", rebootable(3, 5).queued(4).in(5, cke.EntryRebooting, time.Minute).commandEnded(5, time.Second, "").with(func(s *scene) { s.Spec.Reboot.MaxConcurrent = 2 }), "drain n4", ""},
 		{"a foreign voter on a node without a member", rebootable(3, 4).queued(4).foreign(4), "", "foreign member theirs is on it"},
+		{"a member of another cluster runs on the node", rebootable(3, 3).queued(2, 3).neighbor(2, true), "drain n3", ""},
+		{"and on one without a member", rebootable(3, 4).queued(4).neighbor(4, true), "", "a member of cluster other runs on it: `ckecli node drain 10.0.0.4 --cluster other` stops it"},
+		{"a member of another cluster is stopped", rebootable(3, 3).queued(2).neighbor(2, false), "drain n2", ""},
+		{"a member of another cluster starts before the command", rebootable(3, 3).in(2, cke.EntryLeased, time.Second).neighbor(2, true), "note n2 queued, released", "cluster other"},
 		{"of four", rebootable(4, 4).queued(2), "drain n2", ""},
 		{"of four, one is silent", rebootable(4, 4).queued(2).silent(4), "", "3 of 4 voters are healthy"},
 		{"a node that is silent for a moment", rebootable(3, 3).queued(3).silent(3), "", "counts as hung after 1m0s"},

@@ -129,6 +129,8 @@ func (in *Input) leasedEntry(r cke.Entry, n cke.Node, t cke.Turn) verdict {
 		return in.queuedAgain(r, "there is no quorum, and its member may help")
 	case len(strange) > 0:
 		return in.queuedAgain(r, fmt.Sprintf("foreign member %s is on it", nameOf(strange[0])))
+	case in.neighborOn(n, t) != "":
+		return in.queuedAgain(r, in.neighborOn(n, t))
 	case in.closed(r.Kind()) != "":
 		return in.queuedAgain(r, in.closed(r.Kind()))
 	case r.Silent && in.answers(n):

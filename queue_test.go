@@ -1,0 +1,72 @@
+package cke_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"cke"
+)
+
+// full is a queue of as many nodes as it holds, all of which failed with as much output as is stored.
+func full(t *testing.T) cke.Queue {
+	noon := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
+	var nodes []cke.Node
+	for i := range 1000 {
+		nodes = append(nodes, cke.Node{Hostname: fmt.Sprintf("rack-%03d.example.com", i), Address: fmt.Sprintf("10.0.%d.%d", i/250, i%250)})
+	}
+	q, err := cke.Queue{}.Add(nodes, cke.Entry{Reason: strings.Repeat("new kernel ", 20), By: "ann@boot-1"}, noon)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range q.Entries {
+		r := &q.Entries[i]
+		r.To(cke.EntryFailed, noon.Add(time.Duration(i)*time.Second))
+		r.Attempt, r.StartedAt, r.CommandEndedAt, r.Boot = 3, noon, noon, cke.Boot{Kernel: strings.Repeat("k", 36), Init: "1234567"}
+		r.Error, r.Output = strings.Repeat("no power ", 40), strings.Repeat("\x1b<&>", cke.MaxStoredOutput/4)
+	}
+	return q
+}
+
+// The document always fits into a request of the store. What the commands of the newest entries wrote stays longest.
+func TestQueue_FitsIntoTheStore(t *testing.T) {
+	q := full(t)
+	doc, err := q.Encode()
+	if err != nil || len(doc) > 1_400_000 {
+		t.Fatalf("%d bytes: %v", len(doc), err)
+	}
+	var stored cke.Queue
+	if err := json.Unmarshal(doc, &stored); err != nil || len(stored.Entries) != 1000 {
+		t.Fatalf("%d entries: %v", len(stored.Entries), err)
+	}
+	if first, last := stored.Entries[0], stored.Entries[999]; first.Output != "" || last.Output == "" || last.Error == "" || q.Entries[0].Output == "" {
+		t.Errorf("left are %d bytes of the oldest, %d of the newest", len(first.Output), len(last.Output))
+	}
+	for i := range q.Entries {
+		q.Entries[i].Error = strings.Repeat("<", 400)
+	}
+	if doc, err := q.Encode(); err != nil || len(doc) > 1_400_000 {
+		t.Errorf("%d bytes: %v", len(doc), err)
+	}
+	q.Entries = q.Entries[:10]
+	if doc, _ := q.Encode(); json.Unmarshal(doc, &stored) != nil || stored.Entries[0].Output != q.Entries[0].Output {
+		t.Error("what fits is changed")
+	}
+}
+
+func TestQueue_RefusesWhatWouldNotFit(t *testing.T) {
+	node := []cke.Node{{Hostname: "cp1", Address: "10.9.9.9"}}
+	if _, err := (cke.Queue{}).Add(node, cke.Entry{Reason: strings.Repeat("x", 301)}, time.Now()); err == nil || !strings.Contains(err.Error(), "the reason has 301 bytes") {
+		t.Error(err)
+	}
+	q := full(t)
+	q.Entries = q.Entries[:999]
+	for i := range q.Entries {
+		q.Entries[i].Reason = strings.Repeat("<", 300)
+	}
+	if _, err := q.Add(node, cke.Entry{}, time.Now()); err == nil || !strings.Contains(err.Error(), "the reboot queue would have") {
+		t.Error(err)
+	}
+}
