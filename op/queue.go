@@ -2,6 +2,7 @@ package op
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -196,7 +197,7 @@ func (r RunEntry) allowed(ctx context.Context, e Env, state cke.EntryState) erro
 	if r.Join != nil && !r.Unleased && !slices.ContainsFunc(asked.Drains, func(d cke.Drain) bool { return d.Entry == r.Entry.ID && d.Active(at) }) {
 		return refused(cke.CodeDrain, "its lease is over")
 	}
-	list, _, err := readList(ctx, e)
+	list, id, err := readList(ctx, e)
 	if err != nil {
 		return err
 	}
@@ -205,10 +206,34 @@ func (r RunEntry) allowed(ctx context.Context, e Env, state cke.EntryState) erro
 			return refused(cke.CodeStranger, fmt.Sprintf("member %s (%s) is on it, which cke does not stop for it", m.Name, m.ID))
 		}
 	}
-	if r.Join == nil {
-		return nil
+	if r.Join != nil {
+		return mayStop(ctx, e, *r.Join, false)
 	}
-	return mayStop(ctx, e, *r.Join, false)
+	for _, j := range id.Joins {
+		has, err := r.has(ctx, e, j)
+		if err != nil {
+			return err
+		}
+		if has {
+			return refused(cke.CodeCannot, fmt.Sprintf("its member is on record at %s", j.Node.Address))
+		}
+	}
+	return nil
+}
+
+// has reports whether the node has a membership that is on record at another address, or may have it since it does not answer.
+func (r RunEntry) has(ctx context.Context, e Env, j cke.Join) (bool, error) {
+	if j.Node.SameSerial(r.Node) {
+		return true, nil
+	}
+	if r.Silent && r.Command != "" {
+		return j.Node.Name() == r.Node.Name(), nil
+	}
+	_, err := e.Machines.Machine(r.Node).Container(ctx, j)
+	if errors.Is(err, cke.ErrNotFound) {
+		return false, nil
+	}
+	return err == nil, err
 }
 
 // NoteEntry puts on record how far the reboot or the repair of a node has come. It changes nothing on nodes.

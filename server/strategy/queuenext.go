@@ -101,10 +101,10 @@ func (in *Input) nextEntry() (next *cke.Entry, waits map[string]string) {
 	return next, waits
 }
 
-// holdsMember reports whether a node carries a member, of cke or not: then it goes down only as nodes with members do.
+// holdsMember reports whether a node carries a member, of cke or not, or may: then it goes down only as nodes with members do.
 func (in *Input) holdsMember(n cke.Node) bool {
 	_, carries := in.Identity.On(n)
-	return carries || len(in.strangersAt(n.Address)) > 0
+	return carries || len(in.strangersAt(n.Address)) > 0 || in.notMoved(n) != ""
 }
 
 // closed is why no command of a queue is started; empty: it may be.
@@ -143,7 +143,10 @@ func (in *Input) notNow(r cke.Entry, n cke.Node, t cke.Turn, known bool) string 
 	case !in.answers(n) && !in.hung(n):
 		return fmt.Sprintf("it does not answer, and counts as hung after %s", hungAfter)
 	}
-	if why := cmp.Or(ClocksIn(in.Seen).Why(), in.neighborOn(n, t)); why != "" {
+	if p := in.misnamed(n.Name()); p != nil {
+		return p.Message
+	}
+	if why := cmp.Or(in.notMoved(n), ClocksIn(in.Seen).Why(), in.neighborOn(n, t)); why != "" {
 		return why
 	}
 	if why := in.noCommand(t); why != "" {
@@ -251,9 +254,6 @@ func (in *Input) mayNotGo(r cke.Entry, n cke.Node, j cke.Join) string {
 func (in *Input) neverGoes(n cke.Node, j cke.Join) string {
 	if !in.Seen.Etcd.Quorate || in.Seen.Etcd.MembersSource != cke.MembersLinearizable {
 		return "" // no node goes
-	}
-	if p := in.misnamed(n.Name()); p != nil {
-		return p.Message
 	}
 	if strange := in.strangersAt(n.Address); len(strange) > 0 {
 		return fmt.Sprintf("foreign member %s is on it, and cke does not stop foreign members", nameOf(strange[0]))

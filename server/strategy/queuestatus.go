@@ -10,7 +10,7 @@ import (
 
 // outForQueue is the lease of a node without a member that reboots or is repaired: it gets no member meanwhile. Nil: it does not.
 func (in *Input) outForQueue(n cke.Node) *cke.Drain {
-	if _, carries := in.Identity.On(n); carries {
+	if _, carries := in.Identity.On(n); carries || in.notMoved(n) != "" {
 		return nil
 	}
 	for _, r := range in.Requests.Queued() {

@@ -129,8 +129,8 @@ func (in *Input) leasedEntry(r cke.Entry, n cke.Node, t cke.Turn) verdict {
 		return in.queuedAgain(r, "there is no quorum, and its member may help")
 	case len(strange) > 0:
 		return in.queuedAgain(r, fmt.Sprintf("foreign member %s is on it", nameOf(strange[0])))
-	case in.neighborOn(n, t) != "":
-		return in.queuedAgain(r, in.neighborOn(n, t))
+	case cmp.Or(in.notMoved(n), in.neighborOn(n, t)) != "":
+		return in.queuedAgain(r, cmp.Or(in.notMoved(n), in.neighborOn(n, t)))
 	case in.closed(r.Kind()) != "":
 		return in.queuedAgain(r, in.closed(r.Kind()))
 	case r.Silent && in.answers(n):
@@ -328,6 +328,9 @@ func (in *Input) notInSync(r cke.Entry, n cke.Node) string {
 	}
 	j, carries := in.Identity.On(n)
 	if !carries {
+		j, carries = in.recordedElsewhere(n)
+	}
+	if !carries {
 		return ""
 	}
 	m, there := in.listed(j)
@@ -360,7 +363,7 @@ func (in *Input) behindLeader(j cke.Join) bool {
 // runEntry starts the command of a node, or lets its agent reboot it.
 func (in *Input) runEntry(r cke.Entry, n cke.Node, t cke.Turn, again bool) verdict {
 	silent := r.Silent || r.Agent != "" || !t.Boots && !in.answers(n)
-	if !in.Seen.Etcd.Quorate || t.Lease && in.needsLease(r, n) || !again && !silent && !in.answers(n) {
+	if !in.Seen.Etcd.Quorate || in.notMoved(n) != "" || t.Lease && in.needsLease(r, n) || !again && !silent && !in.answers(n) {
 		return pass()
 	}
 	o := op.RunEntry{Entry: r, Node: in.node(n).Node, Command: t.Command, Limit: time.Duration(t.CommandTimeout), Image: in.Spec.Options.Etcd.Image,
