@@ -124,12 +124,18 @@ func (r RunEntry) Stages() []Stage {
 	return []Stage{record, command}
 }
 
+// repairBootLimit is how long a machine that is to be repaired may take to show its boot. Else nothing is known of it.
+const repairBootLimit = time.Minute
+
 // record reads which boot of the node runs, and puts that and the attempt on record before the command is started.
 func (r RunEntry) record(ctx context.Context, e Env) error {
 	var before cke.Boot
 	if !r.Silent {
+		limited, cancel := context.WithTimeout(ctx, r.bootLimit())
 		var err error
-		if before, err = bootOf(ctx, e, r.Node, r.Image); err != nil {
+		before, err = bootOf(limited, e, r.Node, r.Image)
+		cancel()
+		if err != nil && (r.Entry.Kind() == cke.RebootQueue || ctx.Err() != nil) { // a machine that is to be repaired may not be able to
 			return err
 		}
 	}
@@ -142,6 +148,14 @@ func (r RunEntry) record(ctx context.Context, e Env) error {
 		q.Attempt, q.StartedAt, q.Boot = q.Attempt+1, q.Since, before
 		q.CommandEndedAt, q.Error, q.Output = time.Time{}, "", ""
 	})
+}
+
+// bootLimit bounds how long the node may take to show its boot.
+func (r RunEntry) bootLimit() time.Duration {
+	if r.Entry.Kind() == cke.RepairQueue {
+		return repairBootLimit
+	}
+	return imageLimit
 }
 
 // renew gives the attempt and its lease their time once more: neither may end while the command runs.

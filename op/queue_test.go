@@ -172,6 +172,32 @@ func TestRepair_WithoutALease(t *testing.T) {
 	})
 }
 
+// A machine that cannot run a helper is repaired as one of which no boot is known, and is not rebooted.
+func TestRepair_OfAMachineThatShowsNoBoot(t *testing.T) {
+	inWorld(t, 4, func(w *world) {
+		c := w.cluster()
+		c.Nodes[3].ControlPlane = false
+		w.Store().SetSpec(c)
+		w.mustRun(op.Bootstrap{Spec: c, Founders: c.ControlPlane()})
+		w.Node("n4").FillDisk()
+		for _, k := range cke.QueueKinds() {
+			err := w.daemon.Term().EditQueue(w.daemon.Context(), k, func(q cke.Queue) (cke.Queue, error) {
+				return q.Add([]cke.Node{w.Node("n4").Declared()}, cke.Entry{On: map[cke.QueueKind]string{cke.RepairQueue: "dead"}[k]}, time.Now())
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			entry := func() cke.Entry { asked := w.daemon.Term().Requests(); return asked.Queue(k).Entries[0] }
+			w.mustRun(op.LeaseEntry{Entry: entry()})
+			o := op.RunEntry{Entry: entry(), Node: w.Node("n4").Declared(), Command: sim.RebootCommand, Image: "absent:1", Limit: time.Minute}
+			_, err = w.run(o)
+			if e := entry(); (err == nil) != (k == cke.RepairQueue) || e.Acting() != (err == nil) || e.Boot.Known() {
+				t.Errorf("%v %+v", err, e)
+			}
+		}
+	})
+}
+
 // A command whose end is not known is started once more with its whole time, and only if it is still wanted.
 func TestReboot_RunsTheCommandAgain(t *testing.T) {
 	for name, change := range map[string]func(r *cke.Requests){

@@ -35,7 +35,8 @@ func queueNext(in *Input) verdict {
 	t, _ := in.Spec.Turn(*next, n)
 	o := op.LeaseEntry{Entry: *next, Silent: !in.answers(n), Node: in.node(n).Node}
 	j, carries := in.Identity.On(n)
-	if t.Boots && !o.Silent {
+	if t.Boots && !o.Silent && next.Kind() == cke.RebootQueue { // a repair is for machines that may not be able to
+
 		if o.Image = in.Spec.Options.Etcd.Image; carries {
 			o.Image = j.Etcd.Image
 		}
@@ -77,6 +78,9 @@ func (in *Input) nextEntry() (next *cke.Entry, waits map[string]string) {
 		why := in.notNow(r, n, t, known)
 		if why == "" && carries {
 			why = in.neverGoes(n, j)
+		}
+		if f, wait := holdBack(in, op.LeaseEntry{Entry: r}, 0); why == "" && wait > 0 {
+			why = notDrained(f)
 		}
 		passes := why != "" // its own reason: others need not wait for it
 		k := r.Kind()
@@ -166,6 +170,9 @@ func (in *Input) neighborOn(n cke.Node, t cke.Turn) string {
 	}
 	return fmt.Sprintf("a member of cluster %s runs on it: `ckecli node drain %s --cluster %s` stops it if that cluster serves without it", other, n.Address, other)
 }
+
+// notDrained is why a node is not drained now: that failed.
+func notDrained(f Failure) string { return "it could not be drained: " + f.Error }
 
 // tooManyRepairs is why the first attempt of a repair is not started; empty: it may be.
 func (in *Input) tooManyRepairs(r cke.Entry) string {

@@ -14,6 +14,9 @@ const (
 	inSyncFor = 30 * time.Second
 	// commandWithin is how long the command of a node that is leased may be impossible to start.
 	commandWithin = 10 * time.Minute
+	// drainedWithin is for how long a node may be impossible to drain, and maxDrains how often that may fail in a row.
+	drainedWithin = 10 * time.Minute
+	maxDrains     = 5
 	// hungAfter is how long a node does not answer before it counts as hung: then it goes down without a stop of its member.
 	hungAfter = time.Minute
 	// unseenFor is for how long after its command a machine counts as going down, of which no boot was seen before.
@@ -92,10 +95,13 @@ func (in *Input) nodeOf(r cke.Entry) (cke.Node, bool) {
 	return cke.Node{}, false
 }
 
-// waitsFor: nothing is left to do for an entry that waits. Its machine became healthy after an attempt that did not help in time, or
+// waitsFor: nothing is left to do for an entry that waits. Its node cannot be drained, its machine became healthy after an attempt that did not help in time, or
 // the agent that asked for it no longer does.
 func (in *Input) waitsFor(r cke.Entry, n cke.Node, t cke.Turn) verdict {
+	f := in.Failures[FailureKey(op.LeaseEntry{Entry: r})]
 	switch {
+	case f.Count > 0 && f.At.After(r.Since) && (f.Count >= maxDrains || f.At.Sub(f.First) >= drainedWithin):
+		return upkeepBy(op.NoteEntry{Entry: r, To: cke.EntryFailed, Result: cke.EntryGaveUp, Release: true, Why: notDrained(f)}, r.What()+" failed: "+notDrained(f))
 	case r.Agent != "" && in.overdue(r.AskedAt, forgottenAfter):
 		return upkeepBy(op.NoteEntry{Entry: r, Result: cke.EntryCanceled, Why: "its agent no longer asks"}, "the agent of "+r.Node+" no longer asks for a reboot")
 	case r.Kind() == cke.RepairQueue && r.Attempt > 0 && in.recovered(r, t) && in.notInSync(r, n) == "":
