@@ -190,7 +190,11 @@ func TestFleetLock_FromQueuedToReleased(t *testing.T) {
 	is(two, server.FleetLockAsk, 409, "wait") // beside the one that waits
 	s.leads(t, func(r *cke.Entry) { r.To(cke.EntryRebooting, time.Now()); r.StartedAt, r.Attempt = r.Since, 1 })
 	<-done
+	s.leads(t, func(r *cke.Entry) { r.AskedAt = time.Now().Add(-time.Minute) })
 	is(one, server.FleetLockAsk, 200, "") // the answer was lost
+	if s.entry().AskedAt.Before(time.Now().Add(-50 * time.Second)) {
+		t.Error("that it asked while it may reboot is not on record")
+	}
 	is(two, server.FleetLockRelease, 200, "")
 	if s.entry().CommandEndedAt.IsZero() {
 		t.Error("not released")

@@ -142,7 +142,7 @@ func (in *Input) notNow(r cke.Entry, n cke.Node, t cke.Turn, known bool) string 
 		return fmt.Sprintf("no procedure of the cluster file is for %q on this machine", r.On)
 	case !known && r.Agent != "":
 		return "the cluster file does not say reboot.fleet_lock: true"
-	case r.Agent != "" && in.Seen.ObservedAt.Sub(r.AskedAt).Abs() > asksWithin:
+	case in.forgotten(r):
 		return "its agent has to ask again"
 	case !in.answers(n) && !in.hung(n):
 		return fmt.Sprintf("it does not answer, and counts as hung after %s", hungAfter)

@@ -151,6 +151,10 @@ func TestReboots_ByAnAgent(t *testing.T) {
 		{"it reboots", asked().in(2, cke.EntryRebooting, time.Minute).with(agent(time.Minute)).silent(2), "", ""},
 		{"it has rebooted, and says nothing", asked().in(2, cke.EntryRebooting, time.Minute).with(agent(time.Minute)).showing(2, "2"), "", ""},
 		{"it is back", asked().in(2, cke.EntryRebooting, time.Minute).with(agent(time.Minute)).commandEnded(2, time.Second, ""), "note n2 returning, released", "n2 is back"},
+		{"it does not reboot, and the quorum is lost", asked().in(2, cke.EntryRebooting, 5*time.Minute).with(agent(5 * time.Minute)).silent(3).lost(), "note n2 queued, released", "its member may help"},
+		{"it is canceled and does not reboot, and the quorum is lost", asked().in(2, cke.EntryRebooting, time.Second).with(agent(time.Second)).with(func(s *scene) { s.entry(2).Canceled = true }).silent(3).lost(), "note n2 canceled, released", ""},
+		{"it asks again, and the quorum is lost", asked().in(2, cke.EntryRebooting, 5*time.Minute).with(agent(time.Second)).silent(3).lost(), "", "no quorum"},
+		{"it reboots, and the quorum is lost", asked().in(2, cke.EntryRebooting, 5*time.Minute).with(agent(5*time.Minute)).silent(2, 3).lost(), "", ""},
 		{"it never releases", asked().in(2, cke.EntryRebooting, time.Hour).with(agent(time.Hour)), "note n2 failed, failed, released", "its agent did not report that it is back"},
 	})
 	s := asked().in(2, cke.EntryFailed, time.Hour).with(agent(time.Hour))

@@ -208,7 +208,7 @@ func (in *Input) acting(r cke.Entry, n cke.Node, t cke.Turn) verdict {
 	}
 	_, carries := in.Identity.On(n)
 	switch {
-	case carries && !in.Seen.Etcd.Quorate && idle && (!ended || r.Error != ""):
+	case carries && !in.Seen.Etcd.Quorate && answers && (idle && (!ended || r.Error != "") || r.Canceled || in.forgotten(r)):
 		return in.queuedAgain(r, "there is no quorum, and its member may help")
 	case in.overdue(from, limit):
 		why := "it did not return from its reboot"
@@ -231,6 +231,11 @@ func (in *Input) acting(r cke.Entry, n cke.Node, t cke.Turn) verdict {
 		return in.disabledAgain(r, idle)
 	}
 	return in.runEntry(r, n, t, true)
+}
+
+// forgotten reports whether the agent that asked for a reboot does not now: it is not about to reboot, or it has.
+func (in *Input) forgotten(r cke.Entry) bool {
+	return r.Agent != "" && in.Seen.ObservedAt.Sub(r.AskedAt).Abs() > asksWithin
 }
 
 // noReboot reports whether a command that failed is known to have rebooted nothing, or nothing can show that it did.
