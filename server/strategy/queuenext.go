@@ -174,7 +174,7 @@ func (in *Input) neighborOn(n cke.Node, t cke.Turn) string {
 // notDrained is why a node is not drained now: that failed.
 func notDrained(f Failure) string { return "it could not be drained: " + f.Error }
 
-// tooManyRepairs is why the first attempt of a repair is not started; empty: it may be.
+// tooManyRepairs is why the first attempt of a repair is not started; empty: it may be. One that is retried is not the first.
 func (in *Input) tooManyRepairs(r cke.Entry) string {
 	if r.Attempt > 0 {
 		return ""
@@ -322,7 +322,7 @@ func (in *Input) queueOrder() []cke.Entry {
 			j, _ := in.Identity.On(n)
 			m, there := in.listed(j)
 			switch {
-			case r.Attempt > 0:
+			case r.Tried():
 				p.class = 1
 			case !there || !healthyMember(in, m):
 				p.class = 2

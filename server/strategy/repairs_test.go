@@ -85,6 +85,17 @@ func TestRepairs_WhoMayGoDown(t *testing.T) {
 		{"per_day does not count the next attempt", repairable(3, 3).queued(2).repairs("dead").with(history("10.0.0.7", 3*time.Hour)).with(history("10.0.0.8", 2*time.Hour)).with(history("10.0.0.9", time.Hour)).with(func(s *scene) {
 			s.entry(2).Attempt, s.entry(2).StartedAt = 1, noon.Add(-time.Hour)
 		}), "drain n2", ""},
+		{"per_day and cooldown are not for one that is retried", repairable(3, 3).queued(2).repairs("dead").with(history("10.0.0.2", 3*time.Hour)).with(history("10.0.0.8", 2*time.Hour)).with(history("10.0.0.9", time.Hour)).with(func(s *scene) {
+			s.entry(2).Attempt, s.entry(2).StartedAt = 2, noon.Add(-time.Hour)
+			s.entry(2).To(cke.EntryFailed, noon.Add(-time.Hour))
+			s.Requests.Repairs, _ = s.Requests.Repairs.Retry([]string{"n2"}, noon.Add(-time.Minute*3))
+		}), "drain n2", ""},
+		{"one that was retried counts", repairable(3, 3).queued(3, 2).repairs("dead").with(history("10.0.0.7", 3*time.Hour)).with(history("10.0.0.8", 2*time.Hour)).with(func(s *scene) {
+			s.entry(3).Attempt, s.entry(3).StartedAt = 2, noon.Add(-time.Hour)
+			s.entry(3).To(cke.EntryFailed, noon.Add(-time.Hour))
+			s.Requests.Repairs, _ = s.Requests.Repairs.Retry([]string{"n3"}, noon.Add(-time.Minute*3))
+			s.entry(3).On = "flood"
+		}), "", "no procedure"},
 		{"max_concurrent", repairable(3, 5).queued(4).in(5, cke.EntryRebooting, time.Minute).commandEnded(5, time.Second, "").repairs("dead"), "", "1 repair is under way (max_concurrent)"},
 	})
 }

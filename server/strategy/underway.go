@@ -104,7 +104,7 @@ func (in *Input) waitsFor(r cke.Entry, n cke.Node, t cke.Turn) verdict {
 		return upkeepBy(op.NoteEntry{Entry: r, To: cke.EntryFailed, Result: cke.EntryGaveUp, Release: true, Why: notDrained(f)}, r.What()+" failed: "+notDrained(f))
 	case r.Agent != "" && in.overdue(r.AskedAt, forgottenAfter):
 		return upkeepBy(op.NoteEntry{Entry: r, Result: cke.EntryCanceled, Why: "its agent no longer asks"}, "the agent of "+r.Node+" no longer asks for a reboot")
-	case r.Kind() == cke.RepairQueue && r.Attempt > 0 && in.recovered(r, t) && in.notInSync(r, n) == "":
+	case r.Kind() == cke.RepairQueue && r.Tried() && in.recovered(r, t) && in.notInSync(r, n) == "":
 		return upkeepBy(op.NoteEntry{Entry: r, Result: cke.EntryDone}, r.What()+" is done: it became healthy after its last attempt")
 	}
 	return pass()
