@@ -383,14 +383,23 @@ func (q Queue) Ended(seen Entry, result EntryResult, why string, now time.Time) 
 
 // end is Ended for an entry that is there.
 func (q Queue) end(r Entry, result EntryResult, now time.Time) Queue {
-	q.Entries = slices.DeleteFunc(slices.Clone(q.Entries), func(o Entry) bool { return o.ID == r.ID })
+	q = q.Without(r.ID)
 	e := EndedEntry{ID: r.ID, Node: r.Node, Address: r.Address, Result: result, Reason: r.Reason, By: r.By, On: r.On, AddedAt: r.AddedAt, StartedAt: r.StartedAt, EndedAt: now.UTC(), Attempts: r.Attempt, Error: r.Error}
 	if result == EntryDone {
 		e.Error = ""
 	}
 	q.History = append(slices.Clone(q.History), e)
-	q.History = q.History[max(0, len(q.History)-maxQueueHistory):]
+	for len(q.History) > maxQueueHistory {
+		oldest := max(0, slices.IndexFunc(q.History, func(e EndedEntry) bool { return e.StartedAt.IsZero() })) // limits count the others
+		q.History = slices.Delete(q.History, oldest, oldest+1)
+	}
 	return q.Counted(result)
+}
+
+// Without returns the queue without an entry, of which no history is kept.
+func (q Queue) Without(id string) Queue {
+	q.Entries = slices.DeleteFunc(slices.Clone(q.Entries), func(r Entry) bool { return r.ID == id })
+	return q
 }
 
 // Counted returns the queue with one more of a result.

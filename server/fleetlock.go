@@ -293,6 +293,8 @@ func (f FleetLock) release(ctx context.Context, a asker) error {
 		switch {
 		case r == nil || r.Agent != a.id || r.State == cke.EntryReturning:
 			return q, errAsIs
+		case r.State == cke.EntryQueued && r.StartedAt.IsZero():
+			return q.Without(r.ID), nil
 		case !r.Acting():
 			return q.Cancel([]string{r.Address}, now)
 		case !r.CommandEndedAt.IsZero():

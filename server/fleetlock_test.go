@@ -212,6 +212,16 @@ func TestFleetLock_FromQueuedToReleased(t *testing.T) {
 	}
 }
 
+// A machine that withdraws its request before its turn leaves nothing in the history: an agent may do so any number of times.
+func TestFleetLock_AWithdrawnRequestLeavesNoHistory(t *testing.T) {
+	s := newLockStore()
+	h := s.daemon(time.Millisecond)
+	request(t, h, "10.0.0.2", server.FleetLockAsk, cafe)
+	if c, _ := request(t, h, "10.0.0.2", server.FleetLockRelease, cafe); c != 200 || s.entry() != nil || s.requests["prod"].Reboots.History != nil {
+		t.Errorf("%d %+v %+v", c, s.entry(), s.requests["prod"].Reboots.History)
+	}
+}
+
 // What stands against a reboot is said, and nothing is granted.
 func TestFleetLock_Refuses(t *testing.T) {
 	now := time.Now()
