@@ -137,6 +137,11 @@ func (in *Input) notNow(r cke.Entry, n cke.Node, t cke.Turn, known bool) string 
 			return fmt.Sprintf("%s is %s", other.What(), other.State)
 		}
 	}
+	for _, d := range in.leases() {
+		if d.Entry == "" && in.leased(d, n) {
+			return d.Text()
+		}
+	}
 	switch {
 	case !known && k == cke.RepairQueue:
 		return fmt.Sprintf("no procedure of the cluster file is for %q on this machine", r.On)
