@@ -117,7 +117,7 @@ type Entry struct {
 	By      string     `json:"by,omitempty"` // user@host
 	// On is what a repair is for, as procedures name it; empty: it is a reboot.
 	On string `json:"on,omitempty"`
-	// Step is that of the procedure, Earlier how many attempts the steps before it took.
+	// Step is that of the procedure, Earlier how many attempts were made before it, also before a retry.
 	Step    int `json:"step,omitempty"`
 	Earlier int `json:"earlier,omitempty"`
 	// Agent is the id with which the machine's own agent asked for the reboot, AskedAt when it did last: no command is run, and the
@@ -167,6 +167,9 @@ func (r Entry) Acting() bool { return r.State == EntryRebooting || r.State == En
 
 // Tries is how often the command of the present step was started.
 func (r Entry) Tries() int { return r.Attempt - r.Earlier }
+
+// Tried reports whether an attempt was made since it was added, or retried.
+func (r Entry) Tried() bool { return r.Step > 0 || r.Tries() > 0 }
 
 // Blocks reports whether it failed and nodes with members wait for an operator.
 func (r Entry) Blocks() bool { return r.State == EntryFailed && !r.Skipped }
@@ -311,7 +314,8 @@ func (q Queue) Retry(nodes []string, now time.Time) (Queue, error) {
 		if r.State != EntryFailed {
 			return q, q.notFailed(*r, "be retried")
 		}
-		*r = Entry{ID: r.ID, Node: r.Node, Address: r.Address, Reason: r.Reason, By: r.By, On: r.On, Agent: r.Agent, AskedAt: r.AskedAt, AddedAt: r.AddedAt, State: EntryQueued, Since: now.UTC(), Error: r.Error}
+		*r = Entry{ID: r.ID, Node: r.Node, Address: r.Address, Reason: r.Reason, By: r.By, On: r.On, Agent: r.Agent, AskedAt: r.AskedAt, AddedAt: r.AddedAt, State: EntryQueued, Since: now.UTC(), Error: r.Error,
+			Attempt: r.Attempt, Earlier: r.Attempt, StartedAt: r.StartedAt} // no number of an attempt returns: it is not to be taken for a former one
 		return q, nil
 	})
 }
@@ -379,14 +383,23 @@ func (q Queue) Ended(seen Entry, result EntryResult, why string, now time.Time) 
 
 // end is Ended for an entry that is there.
 func (q Queue) end(r Entry, result EntryResult, now time.Time) Queue {
-	q.Entries = slices.DeleteFunc(slices.Clone(q.Entries), func(o Entry) bool { return o.ID == r.ID })
+	q = q.Without(r.ID)
 	e := EndedEntry{ID: r.ID, Node: r.Node, Address: r.Address, Result: result, Reason: r.Reason, By: r.By, On: r.On, AddedAt: r.AddedAt, StartedAt: r.StartedAt, EndedAt: now.UTC(), Attempts: r.Attempt, Error: r.Error}
 	if result == EntryDone {
 		e.Error = ""
 	}
 	q.History = append(slices.Clone(q.History), e)
-	q.History = q.History[max(0, len(q.History)-maxQueueHistory):]
+	for len(q.History) > maxQueueHistory {
+		oldest := max(0, slices.IndexFunc(q.History, func(e EndedEntry) bool { return e.StartedAt.IsZero() })) // limits count the others
+		q.History = slices.Delete(q.History, oldest, oldest+1)
+	}
 	return q.Counted(result)
+}
+
+// Without returns the queue without an entry, of which no history is kept.
+func (q Queue) Without(id string) Queue {
+	q.Entries = slices.DeleteFunc(slices.Clone(q.Entries), func(r Entry) bool { return r.ID == id })
+	return q
 }
 
 // Counted returns the queue with one more of a result.

@@ -70,3 +70,63 @@ func TestQueue_RefusesWhatWouldNotFit(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// An entry that is retried starts anew, but for its attempts: no number of one returns, and the last one still counts.
+func TestQueue_ARetryCountsOn(t *testing.T) {
+	noon := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
+	q, err := cke.Queue{Kind: cke.RepairQueue}.Add([]cke.Node{{Hostname: "n1", Address: "10.0.0.1"}}, cke.Entry{On: "dead"}, noon)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &q.Entries[0]
+	r.To(cke.EntryFailed, noon)
+	r.Step, r.Earlier, r.Attempt, r.StartedAt, r.CommandEndedAt, r.Boot = 1, 2, 3, noon, noon, cke.Boot{Init: "1"}
+	if !r.Tried() {
+		t.Error("no attempt")
+	}
+	q, err = q.Retry([]string{"n1"}, noon.Add(time.Hour))
+	if r := q.Entries[0]; err != nil || r.State != cke.EntryQueued || r.Step != 0 || r.Tries() != 0 || r.Tried() || r.Attempt != 3 || !r.StartedAt.Equal(noon) || r.Boot.Known() || !r.CommandEndedAt.IsZero() {
+		t.Errorf("%v %+v", err, r)
+	}
+}
+
+// Entries that leave without a start take no place of one that was started: limits count those.
+func TestQueue_TheHistoryKeepsStarts(t *testing.T) {
+	now := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
+	node := cke.Node{Hostname: "n1", Address: "10.0.0.1"}
+	q := cke.Queue{Kind: cke.RepairQueue}
+	leave := func(n int, started bool) {
+		for range n {
+			var err error
+			now = now.Add(time.Second)
+			if q, err = q.Add([]cke.Node{node}, cke.Entry{On: "dead"}, now); err != nil {
+				t.Fatal(err)
+			}
+			if started {
+				q.Entries[0].StartedAt = now
+			}
+			if q, err = q.Cancel([]string{"n1"}, now); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	count := func() (started, others int) {
+		for _, e := range q.History {
+			if e.StartedAt.IsZero() {
+				others++
+			} else {
+				started++
+			}
+		}
+		return started, others
+	}
+	leave(60, true)
+	leave(200, false)
+	if started, others := count(); started != 60 || others != 40 || !q.History[99].EndedAt.Equal(now) {
+		t.Errorf("%d started, %d others", started, others)
+	}
+	leave(70, true)
+	if started, others := count(); started != 100 || others != 0 || !q.History[99].EndedAt.Equal(now) {
+		t.Errorf("%d started, %d others", started, others)
+	}
+}

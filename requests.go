@@ -147,6 +147,9 @@ func (d Drain) Text() string {
 	if d.Reason != "" {
 		text += " (" + d.Reason + ")"
 	}
+	if d.Until.IsZero() { // as long as its entry is under way
+		return text
+	}
 	return text + " until " + d.Until.UTC().Format(time.RFC3339)
 }
 

@@ -16,6 +16,12 @@ const AnnotationAgent = "cke/fleet-lock-id"
 // AgentID is the id with which the agent of the node asks for reboots.
 func (n Node) AgentID() string { return cmp.Or(n.Annotations[AnnotationAgent], n.Name()) }
 
+// SameSerial reports whether both nodes are known to be one machine.
+func (n Node) SameSerial(other Node) bool {
+	serial := n.Annotations[AnnotationSerial]
+	return serial != "" && serial == other.Annotations[AnnotationSerial]
+}
+
 // LabelRole is CKE's label of a node with the role that its machine has in the inventory.
 const LabelRole = "cke.cybozu.com/role"
 

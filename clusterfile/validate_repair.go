@@ -13,7 +13,7 @@ const (
 	maxProcedures     = 100
 	maxRepairSteps    = 20
 	maxRepairRetries  = 10
-	maxRepairsPerDay  = 1000
+	maxRepairsPerDay  = 100 // as many are kept in the history
 	maxRepairCooldown = 30 * 24 * time.Hour
 )
 

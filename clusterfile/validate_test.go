@@ -171,6 +171,7 @@ func TestParseCluster_TellsTheOneThingThatIsWrong(t *testing.T) {
 		{"repair: {procedures: [{on: x, steps: [{command: x, retries: 11}]}]}", "repair.procedures[0].steps[0].retries", "from 0 to 10"},
 		{"repair: {max_concurrent: 0, procedures: [{on: x, steps: [{command: x}]}]}", "repair.max_concurrent", "only one is repaired at a time"},
 		{"repair: {per_day: -1, procedures: [{on: x, steps: [{command: x}]}]}", "repair.per_day", "3 is usual"},
+		{"repair: {per_day: 101, procedures: [{on: x, steps: [{command: x}]}]}", "repair.per_day", "from 1 to 100"},
 		{"repair: {cooldown: 0s, procedures: [{on: x, steps: [{command: x}]}]}", "repair.cooldown", "24h is usual"},
 		{"reboot: {command: x, window: {duration: 2h}}", "reboot.window.schedule", "is missing"},
 		{"policies: {window: {schedule: 0 2 * * 6, duration: 2h}}", "policies.window", "no effect"},

@@ -2,6 +2,7 @@ package op
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -123,12 +124,18 @@ func (r RunEntry) Stages() []Stage {
 	return []Stage{record, command}
 }
 
+// repairBootLimit is how long a machine that is to be repaired may take to show its boot. Else nothing is known of it.
+const repairBootLimit = time.Minute
+
 // record reads which boot of the node runs, and puts that and the attempt on record before the command is started.
 func (r RunEntry) record(ctx context.Context, e Env) error {
 	var before cke.Boot
 	if !r.Silent {
+		limited, cancel := context.WithTimeout(ctx, r.bootLimit())
 		var err error
-		if before, err = bootOf(ctx, e, r.Node, r.Image); err != nil {
+		before, err = bootOf(limited, e, r.Node, r.Image)
+		cancel()
+		if err != nil && (r.Entry.Kind() == cke.RebootQueue || ctx.Err() != nil) { // a machine that is to be repaired may not be able to
 			return err
 		}
 	}
@@ -141,6 +148,14 @@ func (r RunEntry) record(ctx context.Context, e Env) error {
 		q.Attempt, q.StartedAt, q.Boot = q.Attempt+1, q.Since, before
 		q.CommandEndedAt, q.Error, q.Output = time.Time{}, "", ""
 	})
+}
+
+// bootLimit bounds how long the node may take to show its boot.
+func (r RunEntry) bootLimit() time.Duration {
+	if r.Entry.Kind() == cke.RepairQueue {
+		return repairBootLimit
+	}
+	return imageLimit
 }
 
 // renew gives the attempt and its lease their time once more: neither may end while the command runs.
@@ -196,7 +211,7 @@ func (r RunEntry) allowed(ctx context.Context, e Env, state cke.EntryState) erro
 	if r.Join != nil && !r.Unleased && !slices.ContainsFunc(asked.Drains, func(d cke.Drain) bool { return d.Entry == r.Entry.ID && d.Active(at) }) {
 		return refused(cke.CodeDrain, "its lease is over")
 	}
-	list, _, err := readList(ctx, e)
+	list, id, err := readList(ctx, e)
 	if err != nil {
 		return err
 	}
@@ -205,10 +220,34 @@ func (r RunEntry) allowed(ctx context.Context, e Env, state cke.EntryState) erro
 			return refused(cke.CodeStranger, fmt.Sprintf("member %s (%s) is on it, which cke does not stop for it", m.Name, m.ID))
 		}
 	}
-	if r.Join == nil {
-		return nil
+	if r.Join != nil {
+		return mayStop(ctx, e, *r.Join, false)
 	}
-	return mayStop(ctx, e, *r.Join, false)
+	for _, j := range id.Joins {
+		has, err := r.has(ctx, e, j)
+		if err != nil {
+			return err
+		}
+		if has {
+			return refused(cke.CodeCannot, fmt.Sprintf("its member is on record at %s", j.Node.Address))
+		}
+	}
+	return nil
+}
+
+// has reports whether the node has a membership that is on record at another address, or may have it since it does not answer.
+func (r RunEntry) has(ctx context.Context, e Env, j cke.Join) (bool, error) {
+	if j.Node.SameSerial(r.Node) {
+		return true, nil
+	}
+	if r.Silent && r.Command != "" {
+		return j.Node.Name() == r.Node.Name(), nil
+	}
+	_, err := e.Machines.Machine(r.Node).Container(ctx, j)
+	if errors.Is(err, cke.ErrNotFound) {
+		return false, nil
+	}
+	return err == nil, err
 }
 
 // NoteEntry puts on record how far the reboot or the repair of a node has come. It changes nothing on nodes.

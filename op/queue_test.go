@@ -172,6 +172,32 @@ func TestRepair_WithoutALease(t *testing.T) {
 	})
 }
 
+// A machine that cannot run a helper is repaired as one of which no boot is known, and is not rebooted.
+func TestRepair_OfAMachineThatShowsNoBoot(t *testing.T) {
+	inWorld(t, 4, func(w *world) {
+		c := w.cluster()
+		c.Nodes[3].ControlPlane = false
+		w.Store().SetSpec(c)
+		w.mustRun(op.Bootstrap{Spec: c, Founders: c.ControlPlane()})
+		w.Node("n4").FillDisk()
+		for _, k := range cke.QueueKinds() {
+			err := w.daemon.Term().EditQueue(w.daemon.Context(), k, func(q cke.Queue) (cke.Queue, error) {
+				return q.Add([]cke.Node{w.Node("n4").Declared()}, cke.Entry{On: map[cke.QueueKind]string{cke.RepairQueue: "dead"}[k]}, time.Now())
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			entry := func() cke.Entry { asked := w.daemon.Term().Requests(); return asked.Queue(k).Entries[0] }
+			w.mustRun(op.LeaseEntry{Entry: entry()})
+			o := op.RunEntry{Entry: entry(), Node: w.Node("n4").Declared(), Command: sim.RebootCommand, Image: "absent:1", Limit: time.Minute}
+			_, err = w.run(o)
+			if e := entry(); (err == nil) != (k == cke.RepairQueue) || e.Acting() != (err == nil) || e.Boot.Known() {
+				t.Errorf("%v %+v", err, e)
+			}
+		}
+	})
+}
+
 // A command whose end is not known is started once more with its whole time, and only if it is still wanted.
 func TestReboot_RunsTheCommandAgain(t *testing.T) {
 	for name, change := range map[string]func(r *cke.Requests){
@@ -224,4 +250,33 @@ func TestReboot_StopsNoForeignMember(t *testing.T) {
 			t.Errorf("%v %+v", err, w.reboot("n4"))
 		}
 	})
+}
+
+// A node is not rebooted as one without a member while one is on record that it has, or may have, at another address.
+func TestReboot_StopsNoMemberThatHasNotMoved(t *testing.T) {
+	for name, seen := range map[string]func(w *world, n *cke.Node) (silent bool){
+		"its name":      func(w *world, n *cke.Node) bool { w.Node("n2").Freeze(); return true },
+		"its serial":    func(w *world, n *cke.Node) bool { n.Hostname = "n9"; w.Node("n2").Freeze(); return true },
+		"its container": func(w *world, n *cke.Node) bool { n.Hostname, n.Annotations = "n9", nil; return false },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, 4, func(w *world) {
+				c := w.cluster()
+				c.Nodes[3].ControlPlane = false
+				c.Nodes[1].Annotations = map[string]string{cke.AnnotationSerial: "S2"}
+				w.Store().SetSpec(c)
+				w.mustRun(op.Bootstrap{Spec: c, Founders: c.ControlPlane()})
+				o := op.RunEntry{Command: sim.RebootCommand, Image: w.drain("n1", false).Join.Etcd.Image, Limit: time.Minute}
+				w.Node("n2").Readdress("10.0.7.2")
+				e := w.queuedReboot("n2")
+				w.mustRun(op.LeaseEntry{Entry: e})
+				o.Entry, o.Node = w.reboot("n2"), w.Node("n2").Declared()
+				o.Node.Annotations = c.Nodes[1].Annotations
+				o.Silent = seen(w, &o.Node)
+				if _, err := w.run(o); cke.CodeOf(err) != cke.CodeCannot || !strings.Contains(err.Error(), "10.0.0.2") || w.reboot("n2").Attempt != 0 {
+					t.Errorf("%v %+v", err, w.reboot("n2"))
+				}
+			})
+		})
+	}
 }

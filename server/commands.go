@@ -190,7 +190,7 @@ func (r *Commands) Update(c cke.Cluster, id cke.Identity, asked cke.Requests) {
 	for _, e := range asked.Queued() {
 		n, declared := c.Node(e.Address)
 		t, known := c.Turn(e, n)
-		again := e.Kind() == cke.RepairQueue && e.State == cke.EntryQueued && e.Attempt > 0 // its last attempt may still help
+		again := e.Kind() == cke.RepairQueue && e.State == cke.EntryQueued && e.Tried() // its last attempt may still help
 		if !declared || !known || e.Agent != "" || !e.Acting() && !again {
 			continue
 		}

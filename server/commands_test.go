@@ -291,6 +291,35 @@ func TestReboots_OneCommandAtATime(t *testing.T) {
 	})
 }
 
+// An entry fails and is retried before the daemon has seen that it failed: its command is run, whatever is known of the attempt before.
+func TestReboots_ARetryRunsTheCommandAgain(t *testing.T) {
+	playReboots(t, func(r *rack, b *server.Commands, run func(int) error) {
+		c, q := rebootedCluster()
+		b.Update(c, cke.Identity{}, cke.Requests{Reboots: q})
+		r.set(func() { r.fails = errors.New("no power") })
+		if err := run(0); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		q.Entries[0].To(cke.EntryFailed, time.Now())
+		q, err := q.Retry([]string{"n1"}, time.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.Update(c, cke.Identity{}, cke.Requests{Reboots: q})
+		again := q.Entries[0].Attempt + 1
+		if err := b.StartCommand(t.Context(), cke.CommandRun{Name: "power-cycle", Entry: q.Entries[0].ID, Attempt: again, Cluster: c.Name, Node: c.Nodes[0], Limit: time.Minute}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		r.set(func() {
+			if len(r.ran) != 2 {
+				t.Error(r.ran)
+			}
+		})
+	})
+}
+
 // What the check said is of one boot: a machine that reboots once more is checked again.
 func TestReboots_TheCheckIsOfOneBoot(t *testing.T) {
 	playReboots(t, func(r *rack, b *server.Commands, _ func(int) error) {

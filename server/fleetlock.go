@@ -206,7 +206,7 @@ func (f FleetLock) ask(ctx context.Context, a asker) error {
 		if r == nil {
 			return q.Add([]cke.Node{a.node}, cke.Entry{Reason: "asked by its agent", By: "fleet-lock", Agent: a.id, AskedAt: now}, now)
 		}
-		if no := standing(*r, a); no != nil || r.State != cke.EntryQueued && r.State != cke.EntryLeased || now.Sub(r.AskedAt).Abs() < askedAgain {
+		if no := standing(*r, a); no != nil || f.late(*r, a) || now.Sub(r.AskedAt).Abs() < askedAgain {
 			return q, errAsIs
 		}
 		return q.Moved(*r, func(r *cke.Entry) { r.AskedAt = now })
@@ -250,13 +250,18 @@ func standing(r cke.Entry, a asker) *lockRefusal {
 		return refuse(http.StatusConflict, "failed", "the last reboot of %s failed, and an operator has to decide: %s", r.Node, r.Error)
 	case r.Canceled:
 		return refuse(http.StatusConflict, "canceled", "an operator canceled the reboot of %s", r.Node)
-	case r.State == cke.EntryReturning:
+	case r.State == cke.EntryReturning || r.Acting() && !r.CommandEndedAt.IsZero():
 		return refuse(http.StatusConflict, "returning", "%s is back from a reboot, and its member is not in sync yet", r.Node)
 	}
 	return nil
 }
 
-// granted is why the machine may not reboot now; nil: it may. Half of its time has to be left: an agent may act on the answer late.
+// late reports whether less than half of the time for a reboot is left: an agent may act on the answer late.
+func (f FleetLock) late(r cke.Entry, a asker) bool {
+	return r.Acting() && f.Now().Sub(r.StartedAt).Abs() > time.Duration(a.options.BootTimeout)/2
+}
+
+// granted is why the machine may not reboot now; nil: it may.
 func (f FleetLock) granted(ctx context.Context, a asker) (*lockRefusal, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerLimit)
 	defer cancel()
@@ -274,9 +279,7 @@ func (f FleetLock) granted(ctx context.Context, a asker) (*lockRefusal, error) {
 		return refuse(http.StatusConflict, "paused", "cluster %s is paused", a.cluster), nil
 	case !r.Acting():
 		return refuse(http.StatusConflict, "wait", "%s waits in the reboot queue (%s); ckecli reboot-queue list says for what", r.Node, r.State), nil
-	case !r.CommandEndedAt.IsZero():
-		return refuse(http.StatusConflict, "returning", "%s is back from a reboot, and its member is not in sync yet", r.Node), nil
-	case f.Now().Sub(r.StartedAt).Abs() > time.Duration(a.options.BootTimeout)/2:
+	case f.late(*r, a):
 		return refuse(http.StatusConflict, "late", "the lease of %s is about to end: release it and ask again", r.Node), nil
 	}
 	return nil, nil
@@ -290,6 +293,8 @@ func (f FleetLock) release(ctx context.Context, a asker) error {
 		switch {
 		case r == nil || r.Agent != a.id || r.State == cke.EntryReturning:
 			return q, errAsIs
+		case r.State == cke.EntryQueued && r.StartedAt.IsZero():
+			return q.Without(r.ID), nil
 		case !r.Acting():
 			return q.Cancel([]string{r.Address}, now)
 		case !r.CommandEndedAt.IsZero():

@@ -190,7 +190,11 @@ func TestFleetLock_FromQueuedToReleased(t *testing.T) {
 	is(two, server.FleetLockAsk, 409, "wait") // beside the one that waits
 	s.leads(t, func(r *cke.Entry) { r.To(cke.EntryRebooting, time.Now()); r.StartedAt, r.Attempt = r.Since, 1 })
 	<-done
+	s.leads(t, func(r *cke.Entry) { r.AskedAt = time.Now().Add(-time.Minute) })
 	is(one, server.FleetLockAsk, 200, "") // the answer was lost
+	if s.entry().AskedAt.Before(time.Now().Add(-50 * time.Second)) {
+		t.Error("that it asked while it may reboot is not on record")
+	}
 	is(two, server.FleetLockRelease, 200, "")
 	if s.entry().CommandEndedAt.IsZero() {
 		t.Error("not released")
@@ -205,6 +209,16 @@ func TestFleetLock_FromQueuedToReleased(t *testing.T) {
 	is(one, server.FleetLockRelease, 200, "")
 	if r := s.entry(); r != nil {
 		t.Errorf("%+v", r)
+	}
+}
+
+// A machine that withdraws its request before its turn leaves nothing in the history: an agent may do so any number of times.
+func TestFleetLock_AWithdrawnRequestLeavesNoHistory(t *testing.T) {
+	s := newLockStore()
+	h := s.daemon(time.Millisecond)
+	request(t, h, "10.0.0.2", server.FleetLockAsk, cafe)
+	if c, _ := request(t, h, "10.0.0.2", server.FleetLockRelease, cafe); c != 200 || s.entry() != nil || s.requests["prod"].Reboots.History != nil {
+		t.Errorf("%d %+v %+v", c, s.entry(), s.requests["prod"].Reboots.History)
 	}
 }
 

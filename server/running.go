@@ -90,8 +90,7 @@ func (l *Loop) finish() {
 		l.completed, l.completedAt = key, l.Now()
 	case cke.RecordFailed:
 		if !answered { // what was asked for once is not tried again, and another wish is not held back for it
-			f := l.failures[key]
-			l.failures[key] = strategy.Failure{Count: f.Count + 1, At: l.Now(), Error: r.err.Error(), Problems: problemsOf(r.err, l.Now())}
+			l.failures[key] = l.failures[key].Again(l.Now(), r.err.Error(), problemsOf(r.err, l.Now()))
 		}
 		l.Log.Warn("operation "+r.record.Outcome(), "operation", r.record.Operation, "record", r.record.ID, "took", took, "error", r.err)
 	default:

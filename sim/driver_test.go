@@ -314,7 +314,7 @@ func (d *driver) operate(ctx context.Context, dec strategy.Decision) {
 		delete(d.failures, key)
 		strategy.Completed(d.done, dec.Operation, dec.Reason, d.stage.Now())
 	case cke.RecordFailed:
-		d.failures[key] = strategy.Failure{Count: d.failures[key].Count + 1, At: d.Now(), Error: err.Error(), Problems: problems(err)}
+		d.failures[key] = d.failures[key].Again(d.Now(), err.Error(), problems(err))
 	}
 	d.ended(ctx, dec, rec)
 	for _, s := range rec.Steps {

@@ -90,7 +90,9 @@ func TestNeighbor_KeepsItsMachineFromReboots(t *testing.T) {
 		n2 := s.Node("n2")
 		n2.AddNeighbor(sim.Neighbor{Cluster: "other", ClientPort: 4379, PeerPort: 4380})
 		s.addReboots("n2", "n3")
-		s.until(time.Hour, func() bool { return s.Node("n3").Boots() > 0 && s.Store().Requests().Reboots.Of(s.Node("n3").Declared().Address) == nil })
+		s.until(time.Hour, func() bool {
+			return s.Node("n3").Boots() > 0 && s.Store().Requests().Reboots.Of(s.Node("n3").Declared().Address) == nil
+		})
 		s.pass(10 * time.Minute)
 		if n2.Boots() > 0 || s.Node("n3").Boots() != 1 || s.entryOf("n2").State != cke.EntryQueued {
 			t.Fatalf("n2 booted %d times, n3 %d, %+v", n2.Boots(), s.Node("n3").Boots(), s.entryOf("n2"))

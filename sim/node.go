@@ -15,6 +15,7 @@ import (
 type Node struct {
 	world         *World
 	name, address string
+	former        string // an address that it has as well; empty: none
 	sshPort       int
 
 	on, frozen bool
@@ -74,8 +75,13 @@ func (v *volume) shown() cke.Volume {
 // hosts reports whether a URL is one on the node.
 func (n *Node) hosts(url string) bool {
 	rest, is := strings.CutPrefix(url, "https://")
-	rest, here := strings.CutPrefix(rest, n.address)
-	return is && here && strings.HasPrefix(rest, ":")
+	host, _, port := strings.Cut(rest, ":")
+	return is && port && n.has(host)
+}
+
+// has reports whether an address is one of the node.
+func (n *Node) has(address string) bool {
+	return address == n.address || address != "" && address == n.former
 }
 
 // Name is the node's host name.

@@ -146,26 +146,42 @@ func (n *nemesis) corrupt(node *sim.Node) {
 	}
 }
 
-// move gives a machine another address while all is well, and the file that address.
+// move gives a machine another address while all is well, and the file that address; or while others are away one more, and the former is
+// gone later.
 func (n *nemesis) move(node *sim.Node) {
 	status := n.s.told()
-	if n.moved[node.Name()] != "" || status.Health != cke.HealthReady || status.Ready < 3 {
+	whole, before := status.Health == cke.HealthReady && status.Ready >= 3, n.moved[node.Name()] != ""
+	if before && whole {
+		node.DropAddress()
+	}
+	if before || status.Ready < 2 || !whole && n.IntN(2) == 0 {
 		return
 	}
 	if n.moved == nil {
 		n.moved = map[string]string{}
 	}
 	n.moved[node.Name()] = node.Declared().Address
-	n.readdress(node, fmt.Sprintf("10.0.1.%d", len(n.moved)))
+	address := fmt.Sprintf("10.0.1.%d", len(n.moved))
+	if whole && n.IntN(2) == 0 {
+		n.readdress(node, address)
+		return
+	}
+	node.AddAddress(address)
+	n.declares(node)
 }
 
 func (n *nemesis) readdress(node *sim.Node, address string) {
 	node.Readdress(address)
+	n.declares(node)
+}
+
+// declares lets the file have the address of a machine.
+func (n *nemesis) declares(node *sim.Node) {
 	c := n.s.Store().Spec().Cluster
 	nodes := append([]cke.Node(nil), c.Nodes...)
 	for i := range nodes {
 		if nodes[i].Hostname == node.Name() {
-			nodes[i].Address, nodes[i].Zone = address, node.Declared().Zone
+			nodes[i].Address, nodes[i].Zone = node.Declared().Address, node.Declared().Zone
 		}
 	}
 	c.Nodes = nodes

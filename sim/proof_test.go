@@ -129,6 +129,9 @@ var mutations = []mutation{
 	}, often: []func(*nemesis, *sim.Node){func(_ *nemesis, node *sim.Node) {
 		node.AddNeighbor(sim.Neighbor{Cluster: "other", ClientPort: 4379, PeerPort: 4380})
 	}, func(n *nemesis, _ *sim.Node) { n.s.addReboots(n.s.everyNode()...) }}, wants: []string{"where a member of cluster other runs"}},
+	{name: "members on record at another address, in a queue", blind: onlyOnRecord, wrap: func(_ *stage, e op.Env) op.Env { e.Machines = settledMachines{e.Machines}; return e },
+		often: []func(*nemesis, *sim.Node){func(n *nemesis, node *sim.Node) { n.move(node) }, func(n *nemesis, _ *sim.Node) { n.s.addReboots(n.s.everyNode()...) }, flip((*sim.Node).PowerOff, (*sim.Node).PowerOn)},
+		wants: []string{"and takes the quorum away"}},
 	{name: "guard before each request", store: func(s *stage) { s.Store().GuardOncePerMethod() }, wants: []string{"after its term"}},
 	{name: "ports of other clusters", blind: func(in *strategy.Input) {
 		in.Seen.Nodes = slices.Clone(in.Seen.Nodes)

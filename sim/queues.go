@@ -198,7 +198,7 @@ func (d *Daemon) QueuesSeen() cke.QueuesSeen {
 	}
 	s := cke.QueuesSeen{Commands: []string{RebootCommand}}
 	for _, r := range w.store.requests.Queued() {
-		if !r.Acting() && (r.State != cke.EntryQueued || r.Attempt == 0) {
+		if !r.Acting() && (r.State != cke.EntryQueued || !r.Tried()) {
 			continue
 		}
 		seen := cke.EntrySeen{Entry: r.ID, Attempt: r.Attempt}

@@ -22,8 +22,25 @@ func (n *Node) CorruptData() {
 // Readdress gives the machine another address: what listened at the old one exits.
 func (n *Node) Readdress(address string) {
 	n.change("address "+address, func() {
-		n.address = address
+		n.address, n.former = address, ""
 		n.crashAll(1, "listen tcp: bind: cannot assign requested address")
+	})
+}
+
+// AddAddress gives the machine one more address, which it is declared with from now on. The former one works until DropAddress.
+func (n *Node) AddAddress(address string) {
+	n.change("one more address "+address, func() { n.address, n.former = address, n.address })
+}
+
+// DropAddress takes the former address away, if the machine still has it: what listened there exits.
+func (n *Node) DropAddress() {
+	n.change("former address dropped", func() {
+		n.former = ""
+		for _, c := range n.sorted() {
+			if c.Running() && !c.foreign && !n.has(c.spec.Join.Node.Address) {
+				c.crash(1, "listen tcp: bind: cannot assign requested address")
+			}
+		}
 	})
 }
 

@@ -121,7 +121,7 @@ func (w *World) Daemons() []*Daemon {
 
 func (w *World) at(address string) *Node {
 	for _, n := range w.nodes {
-		if n.address == address {
+		if n.has(address) {
 			return n
 		}
 	}

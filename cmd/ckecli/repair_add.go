@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -45,11 +46,16 @@ func runRepairAdd(ctx context.Context, a *app, s store, names []string, as cke.E
 	if err != nil {
 		return err
 	}
+	var known []string // the faults of all nodes together
+	for _, n := range nodes {
+		known = append(known, o.Faults(n)...)
+	}
+	slices.Sort(known)
+	if known = slices.Compact(known); as.On == "" && len(known) == 1 {
+		as.On = known[0]
+	}
 	for _, n := range nodes {
 		faults := o.Faults(n)
-		if as.On == "" && len(faults) == 1 {
-			as.On = faults[0]
-		}
 		if _, fits := o.Procedure(n, as.On); !fits {
 			what := fmt.Sprintf("no procedure repairs %q on %s", as.On, n.Name())
 			if as.On == "" {

@@ -55,3 +55,21 @@ func TestRepairQueue_AddFindsTheProcedure(t *testing.T) {
 	contains(t, must1(h.run(exitDone, "repair-queue", "cancel", "--all")), "prod: cp1, cp2: canceled\n")
 	contains(t, must1(h.run(exitFailed, "repair-queue", "wait", "cp1")), "prod: cp1: canceled\n")
 }
+
+// What is to be repaired is decided for all nodes together: that of the first one is not taken for the others.
+func TestRepairQueue_AddDecidesForAllNodes(t *testing.T) {
+	h := declared(t)
+	file := strings.Replace(clusterFile, "hostname: cp2", "hostname: cp2, labels: {machine-type: big}", 1)
+	if file == clusterFile {
+		t.Fatal("no label was added")
+	}
+	h.run(exitDone, "cluster", "set", "--no-wait", h.write("cluster.yml", file+"repair: {procedures: [{on: dead, steps: [{command: power-cycle}]}, {on: wet, types: [big], steps: [{command: dry}]}]}\n"))
+	for _, nodes := range [][]string{{"cp1", "cp2"}, {"cp2", "cp1"}} {
+		_, stderr := h.run(exitRefused, append([]string{"repair-queue", "add"}, nodes...)...)
+		contains(t, stderr, "it is not known what is to be repaired on "+nodes[0])
+	}
+	h.run(exitDone, "repair-queue", "add", "cp1", "cp3")
+	if q := h.repairs(); len(q.Entries) != 2 || q.Entries[0].On != "dead" || q.Entries[1].On != "dead" {
+		t.Errorf("%+v", q)
+	}
+}

@@ -192,6 +192,32 @@ func (in *Input) awaits(n cke.Node) bool {
 	return false
 }
 
+// recordedElsewhere returns the membership that a node has, or may have, while it is on record at another address: by the container or
+// the volume, by the serial of the machine, or since the node is declared instead of the one on record.
+func (in *Input) recordedElsewhere(n cke.Node) (cke.Join, bool) {
+	s := in.node(n)
+	for _, j := range in.Identity.Joins {
+		if j.Node.Address == n.Address {
+			continue
+		}
+		_, container := s.Of(j.ID)
+		_, volume := s.VolumeOf(j)
+		if to, moving := in.moving(j); container || volume || j.Node.SameSerial(n) || moving && to.Address == n.Address {
+			return j, true
+		}
+	}
+	return cke.Join{}, false
+}
+
+// notMoved is why a node stays up as long as its member is on record at another address; empty: none is.
+func (in *Input) notMoved(n cke.Node) string {
+	j, is := in.recordedElsewhere(n)
+	if !is {
+		return ""
+	}
+	return fmt.Sprintf("its member is on record at %s, and has to move first", j.Node.Address)
+}
+
 // ownPending reports whether a member of ours was added and does not vote yet. It goes first: it is on its way, and
 // keeps everything else waiting.
 func ownPending(in *Input) bool {

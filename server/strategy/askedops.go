@@ -66,12 +66,15 @@ func drainAsked(in *Input, t cke.Task) Decision {
 		}
 	}
 	for _, r := range in.Requests.Queued() {
-		if other, _ := in.nodeOf(r); r.Active() && in.holdsMember(other) {
+		if other, _ := in.nodeOf(r); r.Active() && (in.holdsMember(other) || other.Address == n.Address) {
 			return refuse(t, &cke.Error{Code: cke.CodeDrain, What: fmt.Sprintf("%s cannot be drained: %s is %s", n.Name(), r.Node, r.State), Unchanged: true, Try: r.Kind().Command() + " list", Err: cke.ErrConflict})
 		}
 	}
 	if strange := in.strangersAt(n.Address); len(strange) > 0 {
 		return refuse(t, strangerStands(in, n, strange[0]))
+	}
+	if why := in.notMoved(n); why != "" {
+		return refuse(t, &cke.Error{Code: cke.CodeDrain, What: n.Name() + " cannot be drained", Facts: []string{why}, Unchanged: true, Try: "ckecli status"})
 	}
 	o := op.DrainNode{Node: n, Reason: t.Reason, By: t.By, For: time.Duration(t.For) + in.behind(), Accepted: t.Accepted}
 	j, carries := in.Identity.On(n)

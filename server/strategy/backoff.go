@@ -12,10 +12,18 @@ import (
 // Failure is an operation that failed since it last succeeded.
 type Failure struct {
 	Count int
-	// At is when it last failed.
-	At       time.Time
-	Error    string
-	Problems []cke.Problem
+	// First is when it failed first, At when it last did.
+	First, At time.Time
+	Error     string
+	Problems  []cke.Problem
+}
+
+// Again is the failure after another one, now.
+func (f Failure) Again(now time.Time, err string, problems []cke.Problem) Failure {
+	if f.Count == 0 {
+		f.First = now
+	}
+	return Failure{Count: f.Count + 1, First: f.First, At: now, Error: err, Problems: problems}
 }
 
 // FailureKey distinguishes operations for back-off: by name and targets.

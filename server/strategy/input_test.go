@@ -81,7 +81,7 @@ func (s *scene) failed(o op.Operation, count int, before time.Duration) *scene {
 	if s.Failures == nil {
 		s.Failures = map[string]strategy.Failure{}
 	}
-	s.Failures[strategy.FailureKey(o)] = strategy.Failure{Count: count, At: noon.Add(-before), Error: "it broke",
+	s.Failures[strategy.FailureKey(o)] = strategy.Failure{Count: count, First: noon.Add(-before), At: noon.Add(-before), Error: "it broke",
 		Problems: []cke.Problem{{Code: cke.CodeDiskFull, Node: "n1", Message: "no room", Remedy: "free some"}}}
 	return s
 }

@@ -35,7 +35,8 @@ func queueNext(in *Input) verdict {
 	t, _ := in.Spec.Turn(*next, n)
 	o := op.LeaseEntry{Entry: *next, Silent: !in.answers(n), Node: in.node(n).Node}
 	j, carries := in.Identity.On(n)
-	if t.Boots && !o.Silent {
+	if t.Boots && !o.Silent && next.Kind() == cke.RebootQueue { // a repair is for machines that may not be able to
+
 		if o.Image = in.Spec.Options.Etcd.Image; carries {
 			o.Image = j.Etcd.Image
 		}
@@ -78,6 +79,9 @@ func (in *Input) nextEntry() (next *cke.Entry, waits map[string]string) {
 		if why == "" && carries {
 			why = in.neverGoes(n, j)
 		}
+		if f, wait := holdBack(in, op.LeaseEntry{Entry: r}, 0); why == "" && wait > 0 {
+			why = notDrained(f)
+		}
 		passes := why != "" // its own reason: others need not wait for it
 		k := r.Kind()
 		switch {
@@ -101,10 +105,10 @@ func (in *Input) nextEntry() (next *cke.Entry, waits map[string]string) {
 	return next, waits
 }
 
-// holdsMember reports whether a node carries a member, of cke or not: then it goes down only as nodes with members do.
+// holdsMember reports whether a node carries a member, of cke or not, or may: then it goes down only as nodes with members do.
 func (in *Input) holdsMember(n cke.Node) bool {
 	_, carries := in.Identity.On(n)
-	return carries || len(in.strangersAt(n.Address)) > 0
+	return carries || len(in.strangersAt(n.Address)) > 0 || in.notMoved(n) != ""
 }
 
 // closed is why no command of a queue is started; empty: it may be.
@@ -133,17 +137,25 @@ func (in *Input) notNow(r cke.Entry, n cke.Node, t cke.Turn, known bool) string 
 			return fmt.Sprintf("%s is %s", other.What(), other.State)
 		}
 	}
+	for _, d := range in.leases() {
+		if d.Entry == "" && in.leased(d, n) {
+			return d.Text()
+		}
+	}
 	switch {
 	case !known && k == cke.RepairQueue:
 		return fmt.Sprintf("no procedure of the cluster file is for %q on this machine", r.On)
 	case !known && r.Agent != "":
 		return "the cluster file does not say reboot.fleet_lock: true"
-	case r.Agent != "" && in.Seen.ObservedAt.Sub(r.AskedAt).Abs() > asksWithin:
+	case in.forgotten(r):
 		return "its agent has to ask again"
 	case !in.answers(n) && !in.hung(n):
 		return fmt.Sprintf("it does not answer, and counts as hung after %s", hungAfter)
 	}
-	if why := cmp.Or(ClocksIn(in.Seen).Why(), in.neighborOn(n, t)); why != "" {
+	if p := in.misnamed(n.Name()); p != nil {
+		return p.Message
+	}
+	if why := cmp.Or(in.notMoved(n), ClocksIn(in.Seen).Why(), in.neighborOn(n, t)); why != "" {
 		return why
 	}
 	if why := in.noCommand(t); why != "" {
@@ -164,7 +176,10 @@ func (in *Input) neighborOn(n cke.Node, t cke.Turn) string {
 	return fmt.Sprintf("a member of cluster %s runs on it: `ckecli node drain %s --cluster %s` stops it if that cluster serves without it", other, n.Address, other)
 }
 
-// tooManyRepairs is why the first attempt of a repair is not started; empty: it may be.
+// notDrained is why a node is not drained now: that failed.
+func notDrained(f Failure) string { return "it could not be drained: " + f.Error }
+
+// tooManyRepairs is why the first attempt of a repair is not started; empty: it may be. One that is retried is not the first.
 func (in *Input) tooManyRepairs(r cke.Entry) string {
 	if r.Attempt > 0 {
 		return ""
@@ -252,9 +267,6 @@ func (in *Input) neverGoes(n cke.Node, j cke.Join) string {
 	if !in.Seen.Etcd.Quorate || in.Seen.Etcd.MembersSource != cke.MembersLinearizable {
 		return "" // no node goes
 	}
-	if p := in.misnamed(n.Name()); p != nil {
-		return p.Message
-	}
 	if strange := in.strangersAt(n.Address); len(strange) > 0 {
 		return fmt.Sprintf("foreign member %s is on it, and cke does not stop foreign members", nameOf(strange[0]))
 	}
@@ -315,7 +327,7 @@ func (in *Input) queueOrder() []cke.Entry {
 			j, _ := in.Identity.On(n)
 			m, there := in.listed(j)
 			switch {
-			case r.Attempt > 0:
+			case r.Tried():
 				p.class = 1
 			case !there || !healthyMember(in, m):
 				p.class = 2

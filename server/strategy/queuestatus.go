@@ -8,15 +8,15 @@ import (
 	"cke/op"
 )
 
-// outForQueue is the lease of a node without a member that reboots or is repaired: it gets no member meanwhile. Nil: it does not.
+// outForQueue is the lease of a node without a member that reboots or is repaired: it gets no member meanwhile.
+// Nil: it does not. It has no end but that of the entry.
 func (in *Input) outForQueue(n cke.Node) *cke.Drain {
-	if _, carries := in.Identity.On(n); carries {
+	if _, carries := in.Identity.On(n); carries || in.notMoved(n) != "" {
 		return nil
 	}
 	for _, r := range in.Requests.Queued() {
 		if r.Address == n.Address && r.Active() {
-			t, _ := in.Spec.Turn(r, n)
-			return &cke.Drain{Node: n.Name(), Address: n.Address, Reason: string(r.Kind()), By: byQueue(r), Since: r.Since, Until: r.Since.Add(t.LeaseFor()), Entry: r.ID, Queue: r.Kind()}
+			return &cke.Drain{Node: n.Name(), Address: n.Address, Reason: string(r.Kind()), By: byQueue(r), Since: r.Since, Entry: r.ID, Queue: r.Kind()}
 		}
 	}
 	return nil

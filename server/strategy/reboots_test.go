@@ -364,6 +364,7 @@ func TestReboots_UnderWay(t *testing.T) {
 		{"nobody knows, there is no quorum, and it is canceled", rebooting(time.Minute).showing(2, "1").silent(3).lost().with(canceled(2)), "note n2 canceled, released", ""},
 		{"the command failed, and there is no quorum", rebooting(time.Minute).commandEnded(2, time.Second, "no power").showing(2, "1").silent(3).lost(), "note n2 queued, released", "its member may help"},
 		{"the command ended, and there is no quorum", rebooting(time.Minute).commandEnded(2, time.Second, "").showing(2, "1").silent(3).lost(), "", "no quorum"},
+		{"the command ended, there is no quorum, and it is canceled", rebooting(time.Minute).commandEnded(2, time.Second, "").showing(2, "1").silent(3).lost().with(canceled(2)), "note n2 canceled, released", "canceled"},
 		{"nobody knows, and the queue is disabled", rebooting(time.Minute).showing(2, "1").with(disabled), "note n2 queued, released", "disabled"},
 		{"nobody knows, no boot was known, and the machine is away", rebooting(time.Minute).silent(2).with(unseen), "", ""},
 		{"nobody knows, no boot was known, and it answers a moment", rebooting(5*time.Minute).showing(2, "2").with(unseen), "", ""},

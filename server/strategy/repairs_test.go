@@ -85,6 +85,17 @@ func TestRepairs_WhoMayGoDown(t *testing.T) {
 		{"per_day does not count the next attempt", repairable(3, 3).queued(2).repairs("dead").with(history("10.0.0.7", 3*time.Hour)).with(history("10.0.0.8", 2*time.Hour)).with(history("10.0.0.9", time.Hour)).with(func(s *scene) {
 			s.entry(2).Attempt, s.entry(2).StartedAt = 1, noon.Add(-time.Hour)
 		}), "drain n2", ""},
+		{"per_day and cooldown are not for one that is retried", repairable(3, 3).queued(2).repairs("dead").with(history("10.0.0.2", 3*time.Hour)).with(history("10.0.0.8", 2*time.Hour)).with(history("10.0.0.9", time.Hour)).with(func(s *scene) {
+			s.entry(2).Attempt, s.entry(2).StartedAt = 2, noon.Add(-time.Hour)
+			s.entry(2).To(cke.EntryFailed, noon.Add(-time.Hour))
+			s.Requests.Repairs, _ = s.Requests.Repairs.Retry([]string{"n2"}, noon.Add(-time.Minute*3))
+		}), "drain n2", ""},
+		{"one that was retried counts", repairable(3, 3).queued(3, 2).repairs("dead").with(history("10.0.0.7", 3*time.Hour)).with(history("10.0.0.8", 2*time.Hour)).with(func(s *scene) {
+			s.entry(3).Attempt, s.entry(3).StartedAt = 2, noon.Add(-time.Hour)
+			s.entry(3).To(cke.EntryFailed, noon.Add(-time.Hour))
+			s.Requests.Repairs, _ = s.Requests.Repairs.Retry([]string{"n3"}, noon.Add(-time.Minute*3))
+			s.entry(3).On = "flood"
+		}), "", "no procedure"},
 		{"max_concurrent", repairable(3, 5).queued(4).in(5, cke.EntryRebooting, time.Minute).commandEnded(5, time.Second, "").repairs("dead"), "", "1 repair is under way (max_concurrent)"},
 	})
 }
@@ -151,6 +162,10 @@ func TestReboots_ByAnAgent(t *testing.T) {
 		{"it reboots", asked().in(2, cke.EntryRebooting, time.Minute).with(agent(time.Minute)).silent(2), "", ""},
 		{"it has rebooted, and says nothing", asked().in(2, cke.EntryRebooting, time.Minute).with(agent(time.Minute)).showing(2, "2"), "", ""},
 		{"it is back", asked().in(2, cke.EntryRebooting, time.Minute).with(agent(time.Minute)).commandEnded(2, time.Second, ""), "note n2 returning, released", "n2 is back"},
+		{"it does not reboot, and the quorum is lost", asked().in(2, cke.EntryRebooting, 5*time.Minute).with(agent(5 * time.Minute)).silent(3).lost(), "note n2 queued, released", "its member may help"},
+		{"it is canceled and does not reboot, and the quorum is lost", asked().in(2, cke.EntryRebooting, time.Second).with(agent(time.Second)).with(func(s *scene) { s.entry(2).Canceled = true }).silent(3).lost(), "note n2 canceled, released", ""},
+		{"it asks again, and the quorum is lost", asked().in(2, cke.EntryRebooting, 5*time.Minute).with(agent(time.Second)).silent(3).lost(), "", "no quorum"},
+		{"it reboots, and the quorum is lost", asked().in(2, cke.EntryRebooting, 5*time.Minute).with(agent(5*time.Minute)).silent(2, 3).lost(), "", ""},
 		{"it never releases", asked().in(2, cke.EntryRebooting, time.Hour).with(agent(time.Hour)), "note n2 failed, failed, released", "its agent did not report that it is back"},
 	})
 	s := asked().in(2, cke.EntryFailed, time.Hour).with(agent(time.Hour))

@@ -14,6 +14,9 @@ const (
 	inSyncFor = 30 * time.Second
 	// commandWithin is how long the command of a node that is leased may be impossible to start.
 	commandWithin = 10 * time.Minute
+	// drainedWithin is for how long a node may be impossible to drain, and maxDrains how often that may fail in a row.
+	drainedWithin = 10 * time.Minute
+	maxDrains     = 5
 	// hungAfter is how long a node does not answer before it counts as hung: then it goes down without a stop of its member.
 	hungAfter = time.Minute
 	// unseenFor is for how long after its command a machine counts as going down, of which no boot was seen before.
@@ -92,13 +95,16 @@ func (in *Input) nodeOf(r cke.Entry) (cke.Node, bool) {
 	return cke.Node{}, false
 }
 
-// waitsFor: nothing is left to do for an entry that waits. Its machine became healthy after an attempt that did not help in time, or
+// waitsFor: nothing is left to do for an entry that waits. Its node cannot be drained, its machine became healthy after an attempt that did not help in time, or
 // the agent that asked for it no longer does.
 func (in *Input) waitsFor(r cke.Entry, n cke.Node, t cke.Turn) verdict {
+	f := in.Failures[FailureKey(op.LeaseEntry{Entry: r})]
 	switch {
+	case f.Count > 0 && f.At.After(r.Since) && (f.Count >= maxDrains || f.At.Sub(f.First) >= drainedWithin):
+		return upkeepBy(op.NoteEntry{Entry: r, To: cke.EntryFailed, Result: cke.EntryGaveUp, Release: true, Why: notDrained(f)}, r.What()+" failed: "+notDrained(f))
 	case r.Agent != "" && in.overdue(r.AskedAt, forgottenAfter):
 		return upkeepBy(op.NoteEntry{Entry: r, Result: cke.EntryCanceled, Why: "its agent no longer asks"}, "the agent of "+r.Node+" no longer asks for a reboot")
-	case r.Kind() == cke.RepairQueue && r.Attempt > 0 && in.recovered(r, t) && in.notInSync(r, n) == "":
+	case r.Kind() == cke.RepairQueue && r.Tried() && in.recovered(r, t) && in.notInSync(r, n) == "":
 		return upkeepBy(op.NoteEntry{Entry: r, Result: cke.EntryDone}, r.What()+" is done: it became healthy after its last attempt")
 	}
 	return pass()
@@ -129,8 +135,8 @@ func (in *Input) leasedEntry(r cke.Entry, n cke.Node, t cke.Turn) verdict {
 		return in.queuedAgain(r, "there is no quorum, and its member may help")
 	case len(strange) > 0:
 		return in.queuedAgain(r, fmt.Sprintf("foreign member %s is on it", nameOf(strange[0])))
-	case in.neighborOn(n, t) != "":
-		return in.queuedAgain(r, in.neighborOn(n, t))
+	case cmp.Or(in.notMoved(n), in.neighborOn(n, t)) != "":
+		return in.queuedAgain(r, cmp.Or(in.notMoved(n), in.neighborOn(n, t)))
 	case in.closed(r.Kind()) != "":
 		return in.queuedAgain(r, in.closed(r.Kind()))
 	case r.Silent && in.answers(n):
@@ -202,7 +208,7 @@ func (in *Input) acting(r cke.Entry, n cke.Node, t cke.Turn) verdict {
 	}
 	_, carries := in.Identity.On(n)
 	switch {
-	case carries && !in.Seen.Etcd.Quorate && idle && (!ended || r.Error != ""):
+	case carries && !in.Seen.Etcd.Quorate && answers && (idle && (!ended || r.Error != "") || r.Canceled || in.forgotten(r)):
 		return in.queuedAgain(r, "there is no quorum, and its member may help")
 	case in.overdue(from, limit):
 		why := "it did not return from its reboot"
@@ -225,6 +231,11 @@ func (in *Input) acting(r cke.Entry, n cke.Node, t cke.Turn) verdict {
 		return in.disabledAgain(r, idle)
 	}
 	return in.runEntry(r, n, t, true)
+}
+
+// forgotten reports whether the agent that asked for a reboot does not now: it is not about to reboot, or it has.
+func (in *Input) forgotten(r cke.Entry) bool {
+	return r.Agent != "" && in.Seen.ObservedAt.Sub(r.AskedAt).Abs() > asksWithin
 }
 
 // noReboot reports whether a command that failed is known to have rebooted nothing, or nothing can show that it did.
@@ -328,6 +339,9 @@ func (in *Input) notInSync(r cke.Entry, n cke.Node) string {
 	}
 	j, carries := in.Identity.On(n)
 	if !carries {
+		j, carries = in.recordedElsewhere(n)
+	}
+	if !carries {
 		return ""
 	}
 	m, there := in.listed(j)
@@ -360,7 +374,7 @@ func (in *Input) behindLeader(j cke.Join) bool {
 // runEntry starts the command of a node, or lets its agent reboot it.
 func (in *Input) runEntry(r cke.Entry, n cke.Node, t cke.Turn, again bool) verdict {
 	silent := r.Silent || r.Agent != "" || !t.Boots && !in.answers(n)
-	if !in.Seen.Etcd.Quorate || t.Lease && in.needsLease(r, n) || !again && !silent && !in.answers(n) {
+	if !in.Seen.Etcd.Quorate || in.notMoved(n) != "" || t.Lease && in.needsLease(r, n) || !again && !silent && !in.answers(n) {
 		return pass()
 	}
 	o := op.RunEntry{Entry: r, Node: in.node(n).Node, Command: t.Command, Limit: time.Duration(t.CommandTimeout), Image: in.Spec.Options.Etcd.Image,
