@@ -118,7 +118,7 @@ func RestoreRefusal(in Input, o cke.RestoreOrder) *cke.Error {
 }
 
 func refusalOf(in *Input, o cke.RestoreOrder, founders []cke.Node) *cke.Error {
-	for _, why := range []*cke.Error{heldRequests(in), wrongClock(in), laterThan(in, o), wouldServeOn(in), removedBefore(in, o), unknownNodes(in, o), misnamedNodes(in, o), noFounders(in, founders), unfenceable(in, o), couldServe(in, o), notFree(in, founders), noSurvivor(in, o), notStorable(in, o)} {
+	for _, why := range []*cke.Error{heldRequests(in), wrongClock(in), laterThan(in, o), wouldServeOn(in), removedBefore(in, o), unknownNodes(in, o), misnamedNodes(in, o), volumesElsewhere(in, o), noFounders(in, founders), unfenceable(in, o), couldServe(in, o), notFree(in, founders), noSurvivor(in, o), notStorable(in, o)} {
 		if why != nil {
 			why.Unchanged = true
 			return why
@@ -287,6 +287,18 @@ func misnamedNodes(in *Input, o cke.RestoreOrder) *cke.Error {
 		}
 	}
 	return nil
+}
+
+// volumesElsewhere: without a quorum a restore gives up what backups do not have, and machines that only exchanged their addresses have it.
+func volumesElsewhere(in *Input, o cke.RestoreOrder) *cke.Error {
+	if !in.Formed() || o.Survivor != "" || in.Seen.Etcd.Quorate || !in.exchanged() {
+		return nil
+	}
+	e := &cke.Error{Code: cke.CodeMisnamed, What: "cannot restore: volumes of members are on other machines than those on record, and nothing shows that their data is lost", Try: "ckecli status"}
+	for _, p := range in.allMisnamed() {
+		e.Facts = append(e.Facts, p.Node+": "+p.Message, p.Remedy)
+	}
+	return e
 }
 
 func noFounders(in *Input, founders []cke.Node) *cke.Error {
