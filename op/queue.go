@@ -84,6 +84,8 @@ type RunEntry struct {
 	// that every node gets.
 	Command, Image string
 	Limit          time.Duration
+	// Elsewhere are ids of foreign members that are known to be on other nodes; only where Join is nil.
+	Elsewhere []string
 	// Unleased: its member is not stopped for it.
 	Unleased bool
 	// Silent: nothing shows which boot of the node runs, since it does not answer or its agent reboots it.
@@ -196,13 +198,17 @@ func (r RunEntry) allowed(ctx context.Context, e Env, state cke.EntryState) erro
 	if r.Join != nil && !r.Unleased && !slices.ContainsFunc(asked.Drains, func(d cke.Drain) bool { return d.Entry == r.Entry.ID && d.Active(at) }) {
 		return refused(cke.CodeDrain, "its lease is over")
 	}
-	list, _, err := readList(ctx, e)
+	list, id, err := readList(ctx, e)
 	if err != nil {
 		return err
 	}
 	for _, m := range list.members {
-		if m.At(r.Node.Address) && (r.Join == nil || !Is(m, *r.Join)) {
+		ours := slices.ContainsFunc(id.Joins, func(j cke.Join) bool { return Is(m, j) })
+		switch {
+		case m.At(r.Node.Address) && (r.Join == nil || !Is(m, *r.Join)):
 			return refused(cke.CodeStranger, fmt.Sprintf("member %s (%s) is on it, which cke does not stop for it", m.Name, m.ID))
+		case r.Join == nil && !ours && !m.Learner && !slices.Contains(r.Elsewhere, m.ID):
+			return refused(cke.CodeStranger, fmt.Sprintf("foreign member %s (%s) may be on it", m.Name, m.ID))
 		}
 	}
 	if r.Join == nil {

@@ -123,7 +123,7 @@ func (c *container) boot() string {
 		return worth.Damage
 	}
 	c.peerCAs, c.clientCAs, c.unsure = worth.PeerCAs, worth.ClientCAs, false
-	if at := c.spec.Join.Node.Address; at != c.node.address {
+	if at := c.spec.Join.Node.Address; at != c.node.address && (at == "" || at != c.node.alias) {
 		return fmt.Sprintf("listen tcp %s:%d: bind: cannot assign requested address", at, c.spec.Join.PeerPort)
 	}
 	for _, port := range []int{c.spec.Join.ClientPort, c.spec.Join.PeerPort} {

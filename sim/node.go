@@ -15,6 +15,7 @@ import (
 type Node struct {
 	world         *World
 	name, address string
+	alias         string // another host by which a foreign member on it is known; empty: none
 	sshPort       int
 
 	on, frozen bool
@@ -74,8 +75,11 @@ func (v *volume) shown() cke.Volume {
 // hosts reports whether a URL is one on the node.
 func (n *Node) hosts(url string) bool {
 	rest, is := strings.CutPrefix(url, "https://")
-	rest, here := strings.CutPrefix(rest, n.address)
-	return is && here && strings.HasPrefix(rest, ":")
+	at := func(host string) bool {
+		port, here := strings.CutPrefix(rest, host)
+		return here && strings.HasPrefix(port, ":")
+	}
+	return is && (at(n.address) || n.alias != "" && at(n.alias))
 }
 
 // Name is the node's host name.

@@ -120,7 +120,7 @@ func (in *Input) recovered(r cke.Entry, t cke.Turn) bool {
 // leasedEntry: a node whose member is stopped goes back into the queue, or out of it, if its command is not to be started.
 func (in *Input) leasedEntry(r cke.Entry, n cke.Node, t cke.Turn) verdict {
 	_, carries := in.Identity.On(n)
-	switch strange := in.strangersAt(n.Address); {
+	switch strange := in.strangersOn(n); {
 	case r.Canceled:
 		return in.queuedAgain(r, "")
 	case carries && t.Lease && in.leaseOf(r) == nil:
@@ -128,7 +128,7 @@ func (in *Input) leasedEntry(r cke.Entry, n cke.Node, t cke.Turn) verdict {
 	case !in.Seen.Etcd.Quorate:
 		return in.queuedAgain(r, "there is no quorum, and its member may help")
 	case len(strange) > 0:
-		return in.queuedAgain(r, fmt.Sprintf("foreign member %s is on it", nameOf(strange[0])))
+		return in.queuedAgain(r, in.strangerIs(strange[0], n))
 	case in.neighborOn(n, t) != "":
 		return in.queuedAgain(r, in.neighborOn(n, t))
 	case in.closed(r.Kind()) != "":
@@ -371,6 +371,8 @@ func (in *Input) runEntry(r cke.Entry, n cke.Node, t cke.Turn, again bool) verdi
 		if again && t.Lease {
 			o.Renew = in.leaseFor(r, n, t)
 		}
+	} else {
+		o.Elsewhere = in.placed()
 	}
 	if why := in.noCommand(t); why != "" {
 		return note(why).upkeep()
