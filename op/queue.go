@@ -230,6 +230,8 @@ type NoteEntry struct {
 	Why string
 	// NextStep: the next step of its procedure is its next one.
 	NextStep bool
+	// Cancel: it is watched to its end, and not attempted again, as one that an operator canceled.
+	Cancel bool
 	// Ended is how its command ended; nil: there is no news of that.
 	Ended *cke.CommandEnd
 }
@@ -253,7 +255,7 @@ func (n NoteEntry) Stages() []Stage {
 	if n.Release {
 		stages = append(stages, Stage{{Name: "release", Node: n.Entry.Node, Run: n.release}})
 	}
-	if n.To != "" || n.Result != "" || n.Ended != nil {
+	if n.To != "" || n.Result != "" || n.Ended != nil || n.Cancel {
 		stages = append(stages, Stage{{Name: "record", Node: n.Entry.Node, Run: n.record}})
 	}
 	return stages
@@ -287,6 +289,7 @@ func (n NoteEntry) record(ctx context.Context, e Env) error {
 			if n.NextStep {
 				r.Step, r.Earlier = r.Step+1, r.Attempt
 			}
+			r.Canceled = r.Canceled || n.Cancel
 			if n.Ended != nil {
 				r.CommandEndedAt, r.Error, r.Output = n.Ended.At.UTC(), n.Ended.Error, n.Ended.StoredOutput()
 			}

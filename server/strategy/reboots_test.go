@@ -150,6 +150,9 @@ func done(d strategy.Decision) string {
 		if o.NextStep {
 			what += ", next step"
 		}
+		if o.Cancel {
+			what += "to cancel"
+		}
 		if o.Release {
 			what += ", released"
 		}

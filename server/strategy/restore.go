@@ -3,6 +3,7 @@ package strategy
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"cke"
@@ -192,13 +193,16 @@ func notStorable(in *Input, o cke.RestoreOrder) *cke.Error {
 
 // heldRequests: a restore ends the freeze, with which requests of an older store are held.
 func heldRequests(in *Input) *cke.Error {
-	if in.outdated == nil {
+	held := slices.Concat(in.outdated, in.heldQueued)
+	if held == nil {
 		return nil
 	}
 	e := &cke.Error{Code: cke.CodeOlderStore, What: "cannot restore while requests of an older store are held"}
-	for _, p := range in.outdated {
-		e.Facts, e.Try = append(e.Facts, p.Message), p.Remedy
+	var ways []string
+	for _, p := range held {
+		e.Facts, ways = append(e.Facts, p.Message), append(ways, p.Remedy)
 	}
+	e.Try = strings.Join(ways, "; ")
 	return e
 }
 

@@ -36,6 +36,9 @@ func queuesUnderWay(in *Input) verdict {
 		if in.UnderWay.Of(r).Running {
 			continue // an entry moves once its command has ended, which it does at its deadline, or killed as nothing asks for it any more
 		}
+		if in.Identity.Freeze.HoldsQueued(r) && !r.Canceled {
+			return upkeepBy(op.NoteEntry{Entry: r, Cancel: true}, r.What()+" is canceled: it was in the store when that was found to be older than the cluster")
+		}
 		n, declared := in.nodeOf(r)
 		if !declared {
 			return upkeepBy(op.NoteEntry{Entry: r, Result: cke.EntryUndeclared, Release: r.Active(), Why: "the node left the cluster file"}, fmt.Sprintf("%s left the cluster file, and leaves the %s queue", r.Node, r.Kind()))
