@@ -63,7 +63,9 @@ func (s *lockStore) Leader(context.Context, string) (cke.Leader, error) {
 	return cke.Leader{}, nil
 }
 
-func (s *lockStore) Identity(context.Context, string) (cke.Identity, error) { return s.identity, s.down }
+func (s *lockStore) Identity(context.Context, string) (cke.Identity, error) {
+	return s.identity, s.down
+}
 
 func (s *lockStore) RequestsOf(_ context.Context, cluster string) (cke.Requests, error) {
 	s.mu.Lock()
