@@ -208,3 +208,26 @@ func TestDecide_GivesUpNoClusterWhoseVolumesAreAllElsewhere(t *testing.T) {
 		}
 	}
 }
+
+// A recovery continues from the data of a member whose volume another machine carries: it is read there, after all others were stopped.
+// Where only its volume is, nothing can read it, and the recovery is refused before anything is stopped.
+func TestDecide_RecoversFromWhereTheDataIs(t *testing.T) {
+	lost := func(i, at int) *scene { // what the ith node had is on another one
+		s := formed(4).unjoined(4).with(func(s *scene) { s.Spec.Nodes[3].ControlPlane = false })
+		a, b := s.node(i), s.node(at)
+		a.Containers, b.Containers, a.Volumes, b.Volumes = b.Containers, a.Containers, b.Volumes, a.Volumes
+		s.stopped(2).quiet(i)
+		s.Requests.Tasks = []cke.Task{{ID: "t1", Kind: cke.TaskRestore, Restore: &cke.RestoreOrder{Survivor: "n1"}}}
+		return s.lost()
+	}
+	s := lost(1, 4)
+	b, begins := strategy.Decide(s.Input).Operation.(op.BeginRestore)
+	if last := b.Fence; !begins || last[len(last)-1].ID != "join1" || last[len(last)-1].Node.Address != "10.0.0.4" {
+		t.Errorf("%+v", strategy.Decide(s.Input))
+	}
+	s = lost(1, 4)
+	s.node(4).Containers = nil
+	if r, refused := strategy.Decide(s.Input).Operation.(op.Refuse); !refused || r.Why.Code != cke.CodeMisnamed {
+		t.Errorf("%+v", strategy.Decide(s.Input))
+	}
+}

@@ -104,7 +104,9 @@ func beginRestore(in *Input, t cke.Task) Decision {
 	}
 	if o.Survivor != "" {
 		b.Fence = toFence(in, nil)
-		survives := func(j cke.Join) bool { return j.Node.Name() == o.Survivor } // what the others acknowledge until then, it may have
+		survives := func(j cke.Join) bool { // what the others acknowledge until then, it may have; it is named as it is on record
+			return slices.ContainsFunc(in.Identity.Joins, func(r cke.Join) bool { return r.ID == j.ID && r.Node.Name() == o.Survivor })
+		}
 		last := slices.DeleteFunc(slices.Clone(b.Fence), func(j cke.Join) bool { return !survives(j) })
 		b.Fence = append(slices.DeleteFunc(b.Fence, survives), last...)
 	}
@@ -382,6 +384,9 @@ func noSurvivor(in *Input, o cke.RestoreOrder) *cke.Error {
 		}
 		if p := dataProblem(in, j); p != nil {
 			return &cke.Error{Code: p.Code, What: "cannot recover from " + o.Survivor, Facts: []string{p.Message}}
+		}
+		if _, there := in.node(in.carrier(j).Node).VolumeOf(j); !there && in.volumeElsewhere(j) { // no container shows how to read it
+			return &cke.Error{Code: cke.CodeMisnamed, What: "cannot recover from " + o.Survivor, Facts: []string{"its volume is on another machine, without its container"}, Try: "ckecli status"}
 		}
 		if cke.Ends(in.lacks(), j.ID) && !in.Identity.Freeze.Tolerates(olderStore(in).text) {
 			return &cke.Error{Code: cke.CodeOlderStore, What: "cannot recover from " + o.Survivor, Facts: []string{"its membership ended, according to the identity beside the backups: the others continued without it"}, Try: "ckecli cluster evidence"}
