@@ -2,6 +2,7 @@ package cke
 
 import (
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -302,11 +303,13 @@ type Member struct {
 	Learner    bool     `json:"learner,omitempty"`
 }
 
-// At reports whether the member's peers reach it at an address.
+// At reports whether the member's peers or its clients reach it at an address, however an IP address is spelled.
 func (m Member) At(address string) bool {
-	return slices.ContainsFunc(m.PeerURLs, func(url string) bool {
+	at, err := netip.ParseAddr(address)
+	return slices.ContainsFunc(slices.Concat(m.PeerURLs, m.ClientURLs), func(url string) bool {
 		host, _ := HostPort(url)
-		return host == address
+		ip, none := netip.ParseAddr(host)
+		return host == address || err == nil && none == nil && ip.Unmap() == at.Unmap()
 	})
 }
 

@@ -57,3 +57,27 @@ func TestMayHoldWrites_OfAFounderThatServes(t *testing.T) {
 		}
 	}
 }
+
+func TestMember_AtAnAddressHoweverItIsSpelled(t *testing.T) {
+	for _, c := range []struct {
+		peer, client, address string
+		is                    bool
+	}{
+		{"https://10.0.0.3:2380", "", "10.0.0.3", true},
+		{"https://10.0.0.3:2380", "", "10.0.0.33", false},
+		{"https://n3.example.com:2380", "https://10.0.0.3:2379", "10.0.0.3", true},
+		{"https://n3.example.com:2380", "https://localhost:2379", "10.0.0.3", false},
+		{"https://[::ffff:10.0.0.3]:2380", "", "10.0.0.3", true},
+		{"https://[2001:0db8:0::3]:2380", "", "2001:db8::3", true},
+		{"https://[2001:db8::3]:2380", "", "2001:db8::4", false},
+		{"https://n3.example.com:2380", "", "n3.example.com", true},
+	} {
+		m := cke.Member{PeerURLs: []string{c.peer}}
+		if c.client != "" {
+			m.ClientURLs = []string{c.client}
+		}
+		if m.At(c.address) != c.is {
+			t.Errorf("%+v", c)
+		}
+	}
+}

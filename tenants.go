@@ -100,7 +100,7 @@ const noEnd = "\x00"
 // there is no end. Source: etcd, RangeRequest.
 type KeyRange struct{ Key, End string }
 
-// PrefixRange is the keys with a prefix of valid UTF-8.
+// PrefixRange is the keys with a prefix of valid UTF-8, which is not empty.
 func PrefixRange(prefix string) KeyRange {
 	last := len(prefix) - 1
 	return KeyRange{prefix, prefix[:last] + string([]byte{prefix[last] + 1})}
@@ -130,7 +130,7 @@ func (r KeyRange) String() string {
 		return "every key"
 	case r.End == noEnd:
 		return fmt.Sprintf("from %q on", r.Key)
-	case r == PrefixRange(r.Key):
+	case r.Key != "" && r == PrefixRange(r.Key):
 		return "prefix " + r.Key
 	}
 	return fmt.Sprintf("from %q up to %q", r.Key, r.End)
@@ -169,7 +169,8 @@ const tenantRole = "cke:"
 // its own, also one that is half made.
 func TenantRole(user string) string { return tenantRole + user }
 
-// Tenant reports whether there is a user that cke manages; whole: it has its role.
+// Tenant reports whether there is a user that cke manages; whole: it has its role. One without roles, whose role was made, counts as half
+// made: nothing distinguishes it from a user that was added while a removal of that name was interrupted.
 func (u EtcdUsers) Tenant(name string) (managed, whole bool) {
 	roles, there := u.Users[name]
 	_, made := u.Roles[TenantRole(name)]

@@ -103,3 +103,21 @@ func TestEtcdUsers_KnowsTenantsAndWhatTheyShare(t *testing.T) {
 		}
 	}
 }
+
+func TestKeyRange_NamesWhatEtcdMayHave(t *testing.T) {
+	for _, row := range []struct {
+		r    cke.KeyRange
+		want string
+	}{
+		{cke.PrefixRange("/a/"), "prefix /a/"},
+		{cke.KeyRange{Key: "a"}, "key a"},
+		{cke.KeyRange{End: "\x00"}, "every key"},
+		{cke.KeyRange{Key: "a", End: "\x00"}, `from "a" on`},
+		{cke.KeyRange{Key: "a", End: "c"}, `from "a" up to "c"`},
+		{cke.KeyRange{End: "c"}, `from "" up to "c"`}, // as other tools may grant
+	} {
+		if got := row.r.String(); got != row.want {
+			t.Errorf("%+v: %s", row.r, got)
+		}
+	}
+}

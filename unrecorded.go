@@ -3,6 +3,7 @@ package cke
 import (
 	"fmt"
 	"slices"
+	"time"
 )
 
 // Unrecorded is what has the labels of a cluster and of a membership that is not on record: a container, its volume,
@@ -15,6 +16,8 @@ type Unrecorded struct {
 	// Container is nil if there is only a volume.
 	Container *Container `json:"container,omitempty"`
 	Volume    bool       `json:"volume,omitempty"`
+	// CreatedAt is when the volume was made, by the clock of its node; zero: there is none, or its engine does not say.
+	CreatedAt time.Time `json:"createdAt,omitzero"`
 }
 
 // OnRecord reports whether what is labeled with a membership may be touched: the membership is or was one of the
@@ -48,7 +51,7 @@ func (i Identity) Unrecorded(cluster string, nodes []NodeStatus) []Unrecorded {
 		}
 		for _, v := range n.Volumes {
 			if u := entry(v.Cluster, v.Incarnation, v.Join, v.Name); u != nil {
-				u.Volume = true
+				u.Volume, u.CreatedAt = true, v.CreatedAt
 			}
 		}
 	}
@@ -62,8 +65,21 @@ func StartedOffRecord(node string, c Container) *Error {
 		Try: "bring back a newer copy of the store", Err: ErrConflict}
 }
 
+// since is when the membership was there at the latest. A volume is made once, and containers start again.
+func (u Unrecorded) since() time.Time {
+	at := u.CreatedAt
+	if at.IsZero() && u.Container != nil {
+		at = u.Container.StartedAt
+	}
+	if at.IsZero() {
+		return time.Unix(0, 0)
+	}
+	return at
+}
+
 // StoreIsOlder reports whether u proves that the store was restored from a copy that is older than the cluster. Each
-// membership is on record before anything is made for it, so one of the current incarnation was lost with its record.
+// membership is on record before anything is made for it, so one of the current incarnation was lost with its record,
+// unless it may have been forgotten.
 // A container of an unknown incarnation that may serve beside the volume of a current membership was made by a
 // restore: nothing else adds a member on a node that carries a known one.
 func (i Identity) StoreIsOlder(u Unrecorded, nodes []NodeStatus) bool {
@@ -72,7 +88,7 @@ func (i Identity) StoreIsOlder(u Unrecorded, nodes []NodeStatus) bool {
 		return false
 	}
 	if inc.Life(u.Incarnation) {
-		return true
+		return !i.mayHaveForgotten(Join{ID: u.Join, StartedAt: u.since()})
 	}
 	j, carries := i.On(u.Node)
 	if !carries || u.Container == nil {

@@ -16,7 +16,7 @@ const (
 	// changeLimit bounds a change of the member list, with the time until etcd is ready for it.
 	changeLimit = 20 * time.Second
 	// usersLimit is for the users and roles that etcd has, each of which is one request.
-	usersLimit = time.Minute
+	usersLimit = 2 * time.Minute
 	// catchUpLimit bounds the wait for a learner to receive the database; then the next round observes again.
 	catchUpLimit = 5 * time.Minute
 	// ReceiveRate is the least number of bytes per second that a learner receives over a slow line; it gets that time in

@@ -93,17 +93,30 @@ func (b BeginRestore) read(ctx context.Context, e Env, o cke.RestoreOrder) (cke.
 	}
 	var survivor *cke.Join
 	if o.Survivor != "" {
-		id, err := e.Ledger.Identity(ctx)
+		j, err := b.survivor(ctx, e)
 		if err != nil {
 			return cke.Snapshot{}, err
 		}
-		i := slices.IndexFunc(id.Joins, func(j cke.Join) bool { return j.Node.Name() == o.Survivor })
-		if i < 0 {
-			return cke.Snapshot{}, fmt.Errorf("%s carries no member: %w", o.Survivor, cke.ErrConflict)
-		}
-		survivor = &id.Joins[i]
+		survivor = &j
 	}
 	return fetch(ctx, e, b.Task.ID, o, survivor)
+}
+
+// survivor is the membership whose data is used, at the machine on which it is stopped: that has the data, and may have another address than
+// the one on record.
+func (b BeginRestore) survivor(ctx context.Context, e Env) (cke.Join, error) {
+	id, err := e.Ledger.Identity(ctx)
+	if err != nil {
+		return cke.Join{}, err
+	}
+	i := slices.IndexFunc(id.Joins, func(j cke.Join) bool { return j.Node.Name() == b.order().Survivor })
+	if i < 0 {
+		return cke.Join{}, fmt.Errorf("%s carries no member: %w", b.order().Survivor, cke.ErrConflict)
+	}
+	if at := indexOf(b.Fence, id.Joins[i].ID); at >= 0 {
+		return b.Fence[at], nil
+	}
+	return id.Joins[i], nil
 }
 
 // confirmed refuses another incarnation than the operator confirmed, and another revision: of an order for the newest state,

@@ -85,6 +85,8 @@ type RunEntry struct {
 	// that every node gets.
 	Command, Image string
 	Limit          time.Duration
+	// Elsewhere are ids of foreign members that are known to be on other nodes; only where Join is nil.
+	Elsewhere []string
 	// Unleased: its member is not stopped for it.
 	Unleased bool
 	// Silent: nothing shows which boot of the node runs, since it does not answer or its agent reboots it.
@@ -216,8 +218,12 @@ func (r RunEntry) allowed(ctx context.Context, e Env, state cke.EntryState) erro
 		return err
 	}
 	for _, m := range list.members {
-		if m.At(r.Node.Address) && (r.Join == nil || !Is(m, *r.Join)) {
+		ours := slices.ContainsFunc(id.Joins, func(j cke.Join) bool { return Is(m, j) })
+		switch {
+		case m.At(r.Node.Address) && (r.Join == nil || !Is(m, *r.Join)):
 			return refused(cke.CodeStranger, fmt.Sprintf("member %s (%s) is on it, which cke does not stop for it", m.Name, m.ID))
+		case r.Join == nil && !ours && !m.Learner && !slices.Contains(r.Elsewhere, m.ID):
+			return refused(cke.CodeStranger, fmt.Sprintf("foreign member %s (%s) may be on it", m.Name, m.ID))
 		}
 	}
 	if r.Join != nil {
@@ -263,6 +269,8 @@ type NoteEntry struct {
 	Why string
 	// NextStep: the next step of its procedure is its next one.
 	NextStep bool
+	// Cancel: it is watched to its end, and not attempted again, as one that an operator canceled.
+	Cancel bool
 	// Ended is how its command ended; nil: there is no news of that.
 	Ended *cke.CommandEnd
 }
@@ -286,7 +294,7 @@ func (n NoteEntry) Stages() []Stage {
 	if n.Release {
 		stages = append(stages, Stage{{Name: "release", Node: n.Entry.Node, Run: n.release}})
 	}
-	if n.To != "" || n.Result != "" || n.Ended != nil {
+	if n.To != "" || n.Result != "" || n.Ended != nil || n.Cancel {
 		stages = append(stages, Stage{{Name: "record", Node: n.Entry.Node, Run: n.record}})
 	}
 	return stages
@@ -320,6 +328,7 @@ func (n NoteEntry) record(ctx context.Context, e Env) error {
 			if n.NextStep {
 				r.Step, r.Earlier = r.Step+1, r.Attempt
 			}
+			r.Canceled = r.Canceled || n.Cancel
 			if n.Ended != nil {
 				r.CommandEndedAt, r.Error, r.Output = n.Ended.At.UTC(), n.Ended.Error, n.Ended.StoredOutput()
 			}

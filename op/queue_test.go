@@ -1,6 +1,7 @@
 package op_test
 
 import (
+	"cmp"
 	"strings"
 	"testing"
 	"time"
@@ -232,8 +233,16 @@ func TestReboot_RunsTheCommandAgain(t *testing.T) {
 	}
 }
 
-// A node is not rebooted while the list has a voter at its address that is not its own.
+// A node is not rebooted while the list has a voter at its address that is not its own, or one that may be on it: it is known by another
+// name, and is not known to be on another node.
 func TestReboot_StopsNoForeignMember(t *testing.T) {
+	for name, host := range map[string]string{"by its address": "", "by a host name": "n4.example.com", "by another address of it": "10.9.0.4"} {
+		t.Run(name, func(t *testing.T) { stopsNoForeignMember(t, host) })
+	}
+}
+
+func stopsNoForeignMember(t *testing.T, host string) {
+	t.Helper()
 	inWorld(t, 4, func(w *world) {
 		c := w.cluster()
 		c.Nodes[3].ControlPlane = false
@@ -243,12 +252,23 @@ func TestReboot_StopsNoForeignMember(t *testing.T) {
 		w.mustRun(op.LeaseEntry{Entry: e})
 		j := w.drain("n1", false).Join
 		o := op.RunEntry{Entry: w.reboot("n4"), Node: w.Node("n4").Declared(), Command: sim.RebootCommand, Image: j.Etcd.Image, Limit: time.Minute}
-		if !w.Node("n4").Join("theirs", true) {
+		if !w.Node("n4").JoinAs("theirs", cmp.Or(host, o.Node.Address)) {
 			t.Fatal("not added")
 		}
 		if _, err := w.run(o); cke.CodeOf(err) != cke.CodeStranger || w.reboot("n4").Attempt != 0 {
 			t.Errorf("%v %+v", err, w.reboot("n4"))
 		}
+		if host == "" {
+			return
+		}
+		_, _ = w.runIn(func(e op.Env) op.Env {
+			_, members, _ := e.Etcd.Members(w.daemon.Context(), j.ClientURL())
+			for _, m := range members {
+				o.Elsewhere = append(o.Elsewhere, m.ID)
+			}
+			return e
+		}, o)
+		w.mustRun(o) // it is known to be on another node
 	})
 }
 

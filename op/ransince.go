@@ -52,9 +52,13 @@ func lastStarts(ctx context.Context, e Env, joins []cke.Join) (map[cke.JoinID]ti
 // survivor they may have acknowledged what that lacks. Times within ClockLimit are taken for the same.
 func (b BeginRestore) othersRan(ctx context.Context, e Env, ran map[cke.JoinID]time.Time) error {
 	o := b.order()
+	survivor, err := b.survivor(ctx, e)
+	if err != nil {
+		return err
+	}
 	for _, j := range b.Fence {
 		latest := b.Task.At.Add(ClockLimit)
-		if b.Task.At.IsZero() || !ran[j.ID].After(latest) || j.Node.Name() == o.Survivor || o.Excuses(j.Node.Name()) {
+		if b.Task.At.IsZero() || !ran[j.ID].After(latest) || j.ID == survivor.ID || o.Excuses(j.Node.Name()) {
 			continue
 		}
 		off, err := clockOff(ctx, e, j.Node)

@@ -149,6 +149,9 @@ func TestBeginRestore_RefusesARecoveryThatOthersRanAfter(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			member := cke.Join{ID: "a", Node: cke.Node{Hostname: "n1", Address: "127.0.0.101"}}
 			survivor := cke.Join{ID: "b", Node: cke.Node{Hostname: row.order.Survivor, Address: "127.0.0.102"}}
+			if row.order.Survivor == member.Node.Name() {
+				survivor = member
+			}
 			r := &ran{id: cke.Identity{Joins: []cke.Join{survivor}}}
 			e := op.Env{Ledger: r, Machines: nodes{at: row.at, ahead: row.ahead}, Snapshots: hashed{}, Now: time.Now, Progress: func(string) {}}
 			b := op.BeginRestore{Task: cke.Task{ID: "t1", At: now.Add(-2 * time.Hour), Restore: &row.order}, Fence: []cke.Join{member}}

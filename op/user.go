@@ -10,7 +10,7 @@ import (
 	"cke"
 )
 
-// ChangeUser changes a tenant: a user of etcd that cke manages. Other users are never changed.
+// ChangeUser changes a tenant: a user of etcd that cke manages. Other users are never changed; which those are, EtcdUsers.Tenant says.
 type ChangeUser struct{ Order cke.UserOrder }
 
 var _ Operation = ChangeUser{}

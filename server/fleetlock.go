@@ -36,6 +36,7 @@ type FleetLock struct {
 type FleetLockStore interface {
 	Clusters(ctx context.Context) ([]string, error)
 	Spec(ctx context.Context, cluster string) (cke.Spec, error)
+	Identity(ctx context.Context, cluster string) (cke.Identity, error)
 	// Leader returns the daemon that leads. ErrNotFound: none does.
 	Leader(ctx context.Context, cluster string) (cke.Leader, error)
 	RequestsOf(ctx context.Context, cluster string) (cke.Requests, error)
@@ -269,12 +270,18 @@ func (f FleetLock) granted(ctx context.Context, a asker) (*lockRefusal, error) {
 	if err != nil {
 		return nil, err
 	}
+	id, err := f.Store.Identity(ctx, a.cluster)
+	if err != nil {
+		return nil, err
+	}
 	r := asked.Reboots.Of(a.node.Address)
 	switch {
 	case r == nil:
 		return refuse(http.StatusConflict, "canceled", "%s left the reboot queue", a.node.Name()), nil
 	case standing(*r, a) != nil:
 		return standing(*r, a), nil
+	case id.Freeze.HoldsQueued(*r):
+		return refuse(http.StatusConflict, "held", "the request of %s was in the store when that was found to be older than the cluster: an operator has to cancel it", r.Node), nil
 	case asked.Hold.Active(f.Now()):
 		return refuse(http.StatusConflict, "paused", "cluster %s is paused", a.cluster), nil
 	case !r.Acting():

@@ -22,6 +22,7 @@ type lockStore struct {
 	mu       sync.Mutex
 	clusters map[string]cke.Cluster
 	requests map[string]*cke.Requests
+	identity cke.Identity
 	leader   bool
 	down     error
 	edits    int
@@ -60,6 +61,10 @@ func (s *lockStore) Leader(context.Context, string) (cke.Leader, error) {
 		return cke.Leader{}, cke.ErrNotFound
 	}
 	return cke.Leader{}, nil
+}
+
+func (s *lockStore) Identity(context.Context, string) (cke.Identity, error) {
+	return s.identity, s.down
 }
 
 func (s *lockStore) RequestsOf(_ context.Context, cluster string) (cke.Requests, error) {
@@ -248,6 +253,10 @@ func TestFleetLock_Refuses(t *testing.T) {
 			with(func(*cke.Entry) {})(s)
 			s.requests["prod"].Hold = &cke.Hold{}
 		}, 409, "paused"},
+		"asked for in an older store": {func(s *lockStore) {
+			with(func(*cke.Entry) {})(s)
+			s.identity.Freeze = &cke.Freeze{Kind: cke.FreezeOlderStore, Held: cke.HoldRequests(time.Time{}, *s.requests["prod"])}
+		}, 409, "held"},
 		"not switched on": {func(s *lockStore) {
 			c := s.clusters["prod"]
 			c.Reboot = cke.RebootOptions{Command: "x"}

@@ -269,7 +269,7 @@ func (l *Loop) look(ctx context.Context) (strategy.Input, error) {
 	}
 	in := strategy.NewInput(spec, identity, asked, seen, nil, l.status)
 	in.Failures, in.Completed, in.LeadsSince = l.failures, l.done, l.leads
-	l.Commands.Update(in.Spec, identity, asked)
+	l.Commands.Update(in.Spec, identity, in.Requests)
 	in.UnderWay = l.Commands.Seen()
 	if l.Backups != nil {
 		of := in

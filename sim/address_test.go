@@ -163,3 +163,40 @@ func TestAddress_MachinesThatExchangedTheirAddressesKeepTheirMembers(t *testing.
 		s.must("all serve again", s.settled)
 	})
 }
+
+// The machines of all members get each other's addresses. No data is lost: no restore is accepted that would give up what backups do
+// not have, and with their addresses all serve again.
+func TestAddress_MachinesThatAllExchangedTheirAddressesAreNotRestored(t *testing.T) {
+	for _, nodes := range []int{1, 3} {
+		inFormed(t, 3, func(s *stage) {
+			if nodes == 1 {
+				s.Store().SetSpec(s.want([]int{1}, false))
+				s.must("of one member", s.settled)
+			}
+			s.TakeBackup()
+			s.Write("n1", "after the backup")
+			var of []string
+			for _, n := range s.Nodes() {
+				of = append(of, n.Declared().Address)
+			}
+			address := func(by int) {
+				for i, n := range s.Nodes() {
+					n.Readdress(fmt.Sprintf("10.0.9.%d", i+1))
+				}
+				for i, n := range s.Nodes() {
+					n.Readdress(of[(i+by)%len(of)])
+				}
+			}
+			address(1)
+			s.pass(5 * time.Minute)
+			s.order(fromBackup)
+			s.must("answered", func() bool { return !s.asks(cke.TaskRestore) })
+			if s.Store().Identity().Incarnation.Restore != nil {
+				t.Fatalf("%d members: restored", nodes)
+			}
+			address(0)
+			s.must("all serve again", s.settled)
+			s.Write("n1", "with their addresses")
+		})
+	}
+}

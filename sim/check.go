@@ -179,7 +179,22 @@ func (c *checker) wasReported(d *Daemon, s cke.Status) {
 		c.violated("daemon %d reports a ready cluster in which etcd refuses all that it does", d.number)
 	}
 	c.wasSpread(d, s)
+	c.wasBlank(d, s)
 	c.mustFreeze(d, s)
+}
+
+// wasBlank checks that a status which says that no node holds any data shows no volume of a member.
+func (c *checker) wasBlank(d *Daemon, s cke.Status) {
+	if !slices.ContainsFunc(s.Problems, func(p cke.Problem) bool { return p.Code == cke.CodeBlankNodes }) {
+		return
+	}
+	for _, n := range s.Nodes {
+		for _, j := range d.look.identity.Joins {
+			if _, there := n.VolumeOf(j); there && n.Answered() {
+				c.violated("daemon %d reports blank nodes, and %s has the volume of the member of %s", d.number, n.Node.Name(), j.Node.Name())
+			}
+		}
+	}
 }
 
 // leaders are the members that lead now, of whatever cluster, but for a history aside.

@@ -16,6 +16,7 @@ type Node struct {
 	world         *World
 	name, address string
 	former        string // an address that it has as well; empty: none
+	alias         string // another host by which a foreign member on it is known; empty: none
 	sshPort       int
 
 	on, frozen bool
@@ -81,7 +82,7 @@ func (n *Node) hosts(url string) bool {
 
 // has reports whether an address is one of the node.
 func (n *Node) has(address string) bool {
-	return address == n.address || address != "" && address == n.former
+	return address == n.address || address != "" && (address == n.former || address == n.alias)
 }
 
 // Name is the node's host name.

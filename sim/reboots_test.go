@@ -337,3 +337,45 @@ func oneAtATime(k cke.QueueKind, add func(*stage, ...string)) mutation {
 	}, often: []func(*nemesis, *sim.Node){func(n *nemesis, _ *sim.Node) { add(n.s, n.s.everyNode()...) }},
 		wants: []string{"is down through another one", "and takes the quorum away: attempt"}}
 }
+
+// The store is brought back from a copy that was made while a node was rebooted and another one waited. Neither is rebooted once more: the
+// first leaves the queue by itself, the other one keeps restores waiting until the operator cancels it.
+func TestReboots_OfAnOlderStoreAreNotRepeated(t *testing.T) {
+	t.Parallel()
+	for _, at := range []cke.EntryState{cke.EntryQueued, cke.EntryLeased, cke.EntryRebooting, cke.EntryReturning} {
+		t.Run(string(at), func(t *testing.T) {
+			formedWith(t, 3, 3, func(s *stage) {
+				s.TakeBackup()
+				s.addReboots("n2", "n3")
+				copied := s.copiedOnce(func(cke.Identity, sim.Call) bool {
+					return s.entryOf("n2").State == at && s.entryOf("n3").State == cke.EntryQueued
+				})
+				if !s.until(2*time.Hour, func() bool { return copied.made && len(s.Store().Requests().Reboots.Entries) == 0 && s.settled() }) {
+					t.Fatalf("not rebooted: %+v", s.Store().Requests().Reboots)
+				}
+				s.replaceAll(t, "n1")
+				s.broughtBack(copied.StoreCopy)
+				s.freezesAndServes(t)
+				s.reclaims(t)
+				under := func() bool { e := s.entryOf("n2"); return e.Active() }
+				if !s.until(2*time.Hour, func() bool { return !under() }) {
+					t.Fatalf("it stays: %+v", s.entryOf("n2"))
+				}
+				s.order(fromBackup)
+				s.must("answered", func() bool { return !s.asks(cke.TaskRestore) })
+				if s.Store().Identity().Incarnation.Restore != nil {
+					t.Fatal("a restore is accepted although a reboot is held")
+				}
+				for _, r := range s.Store().Requests().Reboots.Entries {
+					s.cancelReboot(r.Node)
+				}
+				s.order(fromBackup)
+				s.must("restored", func() bool { return s.restored() && s.settled() })
+				s.pass(time.Hour)
+				if one, two := s.Node("n2").Boots(), s.Node("n3").Boots(); one != 1 || two != 1 || len(s.Store().Requests().Reboots.Entries) > 0 {
+					t.Errorf("%d and %d boots, left %+v", one, two, s.Store().Requests().Reboots.Entries)
+				}
+			})
+		})
+	}
+}

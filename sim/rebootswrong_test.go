@@ -157,12 +157,21 @@ func TestReboots_AnEvenNumberOfVoters(t *testing.T) {
 // A foreign voter is on a declared node that carries no member of cke: that node is not rebooted, nor is it beside another one.
 func TestReboots_AForeignVoterOnANodeWithoutAMember(t *testing.T) {
 	t.Parallel()
+	join := func(s *stage, n string) bool { return s.Node(n).Join("x"+n, true) }
+	named := func(s *stage, n string) bool { return s.Node(n).JoinAs("x"+n, n+".example.com") }
+	for _, join := range []func(*stage, string) bool{join, named} {
+		foreignVoters(t, join)
+	}
+}
+
+func foreignVoters(t *testing.T, join func(*stage, string) bool) {
+	t.Helper()
 	formedWith(t, 3, 1, func(s *stage) {
 		c := s.Store().Spec().Cluster
 		c.Policies.Foreign = cke.ForeignHold
 		s.Store().SetSpec(c)
 		for _, n := range []string{"n2", "n3"} {
-			if !s.Node(n).Join("x"+n, true) {
+			if !join(s, n) {
 				t.Fatalf("%s is not added", n)
 			}
 			s.pass(time.Minute)

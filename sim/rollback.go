@@ -13,13 +13,15 @@ type StoreCopy struct {
 	status   cke.Status
 	beside   []string
 	archived []string
+	queues   cke.Requests // and the leases of their entries; no other request
 }
 
 // Copy makes a copy of the store.
 func (s *Store) Copy() StoreCopy {
 	s.world.mu.Lock()
 	defer s.world.mu.Unlock()
-	return StoreCopy{cloneIdentity(s.identity), s.spec, s.status, s.beside, slices.Clone(s.archived)}
+	queues := cke.Requests{Reboots: s.requests.Reboots, Repairs: s.requests.Repairs, Drains: slices.DeleteFunc(slices.Clone(s.requests.Drains), func(d cke.Drain) bool { return d.Entry == "" })}
+	return StoreCopy{cloneIdentity(s.identity), s.spec, s.status, s.beside, slices.Clone(s.archived), queues}
 }
 
 // Identity returns the identity of the cluster in the copy.
@@ -67,7 +69,7 @@ func (s *Store) BringBack(c StoreCopy) {
 		if s.world.formed != nil && slices.Contains(s.world.gone, c.life()) {
 			s.world.mark(BeforeDeletion)
 		}
-		s.deleted, s.spec, s.requests, s.status, s.beside, s.archived = false, c.spec, cke.Requests{}, c.status, c.beside, slices.Clone(c.archived)
+		s.deleted, s.spec, s.requests, s.status, s.beside, s.archived = false, c.spec, c.queues, c.status, c.beside, slices.Clone(c.archived)
 		s.world.goesBack = true
 		s.put(cloneIdentity(c.identity))
 		s.world.goesBack = false

@@ -46,7 +46,22 @@ func (n *Node) DropAddress() {
 
 // Join adds a foreign member on a node, as an operator does with etcdctl and docker. It is a voter, and with run it runs. Join
 // reports whether etcd accepted it.
-func (n *Node) Join(name string, run bool) bool {
+func (n *Node) Join(name string, run bool) bool { return n.join(name, n.address, run) }
+
+// JoinAs is Join for a member that runs in no container, and is known to the others by another host than the address of its node: a host
+// name, or another address of the machine.
+func (n *Node) JoinAs(name, host string) bool {
+	n.change("also called "+host, func() { n.alias = host })
+	joined := n.join(name, host, true)
+	n.change(name+" is in no container", func() {
+		if c := n.containers[name]; c != nil {
+			c.bare = true
+		}
+	})
+	return joined
+}
+
+func (n *Node) join(name, host string, run bool) bool {
 	w, joined := n.world, false
 	n.change("the operator adds member "+name, func() {
 		for _, j := range w.store.identity.Joins {
@@ -59,6 +74,7 @@ func (n *Node) Join(name string, run bool) bool {
 				continue
 			}
 			hand := n.hand(name, l.c.spec.Join.Etcd.Version)
+			hand.Node.Address = host
 			now := w.now()
 			id := memberID(hand.PeerURL(), w.another(), &now)
 			if joined = g.reconfigure(w, l, running, entry{kind: entryAdd, id: id, peer: hand.PeerURL()}); joined && run {

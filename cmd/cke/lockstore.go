@@ -30,6 +30,15 @@ func (l lockStore) Spec(ctx context.Context, cluster string) (cke.Spec, error) {
 	return s.Spec(ctx, cluster)
 }
 
+// Identity implements server.FleetLockStore.
+func (l lockStore) Identity(ctx context.Context, cluster string) (cke.Identity, error) {
+	s, err := l.p.opened()
+	if err != nil {
+		return cke.Identity{}, err
+	}
+	return s.Identity(ctx, cluster)
+}
+
 // Leader implements server.FleetLockStore.
 func (l lockStore) Leader(ctx context.Context, cluster string) (cke.Leader, error) {
 	s, err := l.p.opened()

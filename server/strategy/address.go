@@ -26,7 +26,15 @@ func changeAddress(in *Input) verdict {
 			continue
 		}
 		if what == "" && in.misplaced(j, m) {
-			return act(move(in, j, in.reached(j).Node, j.ClientPort, j.PeerPort), fmt.Sprintf("etcd's member list has %s for %s, where it cannot be reached, and it cannot be removed yet", strings.Join(m.PeerURLs, " "), j.Node.Name())).voluntary()
+			why := fmt.Sprintf("etcd's member list has %s for %s, where it cannot be reached, and ", strings.Join(m.PeerURLs, " "), j.Node.Name())
+			g := mayMove(in, m)
+			if g == open {
+				return act(move(in, j, in.reached(j).Node, j.ClientPort, j.PeerPort), why+"it cannot be removed yet").voluntary()
+			}
+			if !waiting.given() {
+				waiting = note(why+"moving it to its own ports waits: "+string(g), cke.Problem{Code: codeOfGate(in, m), Node: j.Node.Name(), Message: string(g)})
+			}
+			continue
 		}
 		if what == "" || ownPending(in) || in.drained(to) != nil {
 			continue
@@ -108,7 +116,7 @@ func (in *Input) misplaced(j cke.Join, m cke.Member) bool {
 	_, wanted := in.declared(j)
 	_, moved := in.moved(j)
 	return !wanted && !moved && in.holds(j.Node, j) == yes && listedElsewhere(m, j) &&
-		!ownPending(in) && (mayRemove(in, m) != open || healthyMember(in, m) && lacking(in, m) != nil) && mayMove(in, m) == open
+		!ownPending(in) && (mayRemove(in, m) != open || healthyMember(in, m) && lacking(in, m) != nil)
 }
 
 // ranElsewhere reports whether a member runs, does not answer, and its container was made for another place than the one on

@@ -68,6 +68,17 @@ func alone() *scene {
 	return formed(2).running().unjoined(2).undeclared(1).with(func(s *scene) { s.Seen.Etcd.Members[0].PeerURLs = []string{"https://10.0.0.1:3380"} })
 }
 
+// misplacedOfTwo is a cluster of two voters; three are declared, of which two do not answer. The second voter is to go, and its move to other
+// ports was cut off.
+func misplacedOfTwo() *scene {
+	return formed(4).running().unjoined(4).unjoined(3).undeclared(2).with(func(s *scene) {
+		s.Seen.Etcd.Members[1].PeerURLs = []string{"https://10.0.0.2:3380"}
+		for _, i := range []int{3, 4} {
+			s.node(i).Problem = &cke.Problem{Code: cke.CodeUnreachable, Node: s.node(i).Node.Name(), Message: "no answer"}
+		}
+	})
+}
+
 func joinOf(i int) *cke.Join {
 	j := formed(3).running().join(i)
 	return &j
@@ -102,6 +113,9 @@ func TestDecide_MovesMembersToOtherPortsOneByOne(t *testing.T) {
 		{"of one that can go, it goes", formed(3).running().undeclared(2).with(func(s *scene) { s.Seen.Etcd.Members[1].PeerURLs = []string{"https://10.0.0.2:3380"} }),
 			op.RemoveMember{Member: cke.Member{ID: "m2", Name: "n2", PeerURLs: []string{"https://10.0.0.2:3380"}}, Join: joinOf(2)}, "n2 is no longer a control-plane node", nil},
 		{"of one that stays until another one votes", formed(3).running().unjoined(3).undeclared(2).with(func(s *scene) { s.Seen.Etcd.Members[1].PeerURLs = []string{"https://10.0.0.2:3380"} }),
+			op.ChangeAddress{Join: *joinOf(2), Node: formed(3).running().join(2).Node, ClientPort: 2379, PeerPort: 2380, Gap: true}, "etcd's member list has https://10.0.0.2:3380 for n2, where it cannot be reached", nil},
+		{"of one that stays, while no other voter serves meanwhile", misplacedOfTwo(), nil, "etcd's member list has https://10.0.0.2:3380 for n2, where it cannot be reached, and moving it to its own ports waits: 2 voters, 3 declared", []string{"CKE114 n2", "CKE201 n3", "CKE201 n4"}},
+		{"which the operator accepts", misplacedOfTwo().with(func(s *scene) { s.Requests.Interrupt, s.Generation = 1, 1 }),
 			op.ChangeAddress{Join: *joinOf(2), Node: formed(3).running().join(2).Node, ClientPort: 2379, PeerPort: 2380, Gap: true}, "etcd's member list has https://10.0.0.2:3380 for n2, where it cannot be reached", nil},
 		{"one that was started late with the old ports", formed(3).running().with(done(1, 2, 3)).with(func(s *scene) {
 			s.Seen.Etcd.Members[1].ClientURLs = []string{"https://10.0.0.2:2379"}

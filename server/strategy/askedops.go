@@ -70,8 +70,8 @@ func drainAsked(in *Input, t cke.Task) Decision {
 			return refuse(t, &cke.Error{Code: cke.CodeDrain, What: fmt.Sprintf("%s cannot be drained: %s is %s", n.Name(), r.Node, r.State), Unchanged: true, Try: r.Kind().Command() + " list", Err: cke.ErrConflict})
 		}
 	}
-	if strange := in.strangersAt(n.Address); len(strange) > 0 {
-		return refuse(t, strangerStands(in, n, strange[0]))
+	if strange := in.strangersOn(n); len(strange) > 0 && (len(in.strangersAt(n.Address)) > 0 || mayStop(in, strange...) != open) {
+		return refuse(t, strangerStands(in, n, strange))
 	}
 	if why := in.notMoved(n); why != "" {
 		return refuse(t, &cke.Error{Code: cke.CodeDrain, What: n.Name() + " cannot be drained", Facts: []string{why}, Unchanged: true, Try: "ckecli status"})
@@ -95,13 +95,14 @@ func drainAsked(in *Input, t cke.Task) Decision {
 	return Decision{Operation: o, Reason: askedFor(t, n.Name()+" is to be set aside for maintenance")}
 }
 
-// strangerStands is why a node cannot be drained: a member runs on there that cke does not know and does not stop.
-func strangerStands(in *Input, n cke.Node, m cke.Member) *cke.Error {
-	why := &cke.Error{Code: cke.CodeStranger, What: fmt.Sprintf("%s cannot be drained: foreign member %s is on it, and cke does not stop foreign members", n.Name(), nameOf(m)), Unchanged: true}
-	if g := mayStop(in, m); g != open {
+// strangerStands is why a node cannot be drained: members run on there, or may, that cke does not know and does not stop.
+func strangerStands(in *Input, n cke.Node, strange []cke.Member) *cke.Error {
+	m := strange[0]
+	why := &cke.Error{Code: cke.CodeStranger, What: fmt.Sprintf("%s cannot be drained: %s, and cke does not stop foreign members", n.Name(), in.strangerIs(m, n)), Unchanged: true}
+	if g := mayStop(in, strange...); g != open {
 		why.Facts = strings.Split(string(g), "; ")
 	}
-	if _, carries := in.Identity.On(n); n.ControlPlane && !carries {
+	if _, carries := in.Identity.On(n); n.ControlPlane && !carries && hostOf(m) == n.Address { // as it is adopted
 		why.Facts = append(why.Facts, "adopt it, and a member that cke adds replaces it; or remove it, if it is not needed")
 		why.Try = "ckecli etcd adopt " + n.Name()
 		return why

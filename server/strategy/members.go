@@ -144,7 +144,8 @@ func needed(n int) string { return cke.Plural(n, "is needed", "are needed") }
 // allBlank: every member's node answers and no node holds anything of the cluster, on record or not.
 func allBlank(in *Input) *cke.Problem {
 	lost := slices.ContainsFunc(in.unrecorded(), func(u cke.Unrecorded) bool { return in.Identity.Incarnation.Life(u.Incarnation) })
-	if lost || slices.ContainsFunc(in.Identity.Joins, in.mayHold) {
+	somewhere := func(j cke.Join) bool { return in.mayHold(j) || in.volumeElsewhere(j) }
+	if lost || slices.ContainsFunc(in.Identity.Joins, somewhere) {
 		return nil
 	}
 	return &cke.Problem{Code: cke.CodeBlankNodes,
@@ -233,14 +234,6 @@ func lostData(in *Input, j cke.Join) string {
 		return fmt.Sprintf("volume %s holds no write-ahead log", j.Volume)
 	}
 	return ""
-}
-
-// volumeElsewhere reports whether another machine than the recorded one carries a member's volume: addresses were exchanged, which allMisnamed reports.
-func (in *Input) volumeElsewhere(j cke.Join) bool {
-	return slices.ContainsFunc(in.Seen.Nodes, func(n cke.NodeStatus) bool {
-		_, there := n.VolumeOf(j)
-		return there && n.Answered()
-	})
 }
 
 // isVoter reports whether the member is known to be a voter, which has a log. One that is just being started may have none yet.

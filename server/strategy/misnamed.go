@@ -2,6 +2,7 @@ package strategy
 
 import (
 	"fmt"
+	"slices"
 
 	"cke"
 )
@@ -49,4 +50,20 @@ func (in *Input) allMisnamed() []cke.Problem {
 		}
 	}
 	return all
+}
+
+// volumeElsewhere reports whether another machine than the recorded one carries a member's volume: addresses were exchanged, which allMisnamed reports.
+func (in *Input) volumeElsewhere(j cke.Join) bool {
+	return slices.ContainsFunc(in.Seen.Nodes, func(n cke.NodeStatus) bool {
+		_, there := n.VolumeOf(j)
+		return there && n.Answered()
+	})
+}
+
+// exchanged reports whether the volume of any member is on another machine than the one on record, and no new address is declared for it.
+func (in *Input) exchanged() bool {
+	return slices.ContainsFunc(in.Identity.Joins, func(j cke.Join) bool {
+		_, moved := in.moved(j)
+		return !moved && !in.mayHold(j) && in.volumeElsewhere(j)
+	})
 }

@@ -1,6 +1,7 @@
 package strategy_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -135,5 +136,98 @@ func TestDecide_KeepsAMemberWhoseVolumeAnotherMachineCarries(t *testing.T) {
 	a.Volumes, b.Volumes = nil, nil
 	if d := strategy.Decide(s.Input); d.Operation == nil {
 		t.Errorf("%+v", d)
+	}
+}
+
+// carriedBy lets machines have exchanged their addresses: what the ith node had is on the node that to has at its place.
+func (s *scene) carriedBy(to ...int) *scene {
+	was := slices.Clone(s.Seen.Nodes)
+	for i := range to {
+		s.quiet(i + 1)
+	}
+	for i, at := range to {
+		n := s.node(at)
+		n.Containers, n.Volumes = was[i].Containers, was[i].Volumes
+	}
+	return s
+}
+
+// Every machine has the address of another one. All volumes are seen, so nothing is lost: no restore and no deletion is offered, and
+// a restore, which gives up what backups do not have, is refused until the machines have their addresses back.
+func TestDecide_GivesUpNoClusterWhoseVolumesAreAllElsewhere(t *testing.T) {
+	for name, machines := range map[string]struct {
+		members int
+		to      []int
+		stopped bool
+		health  cke.Health
+	}{
+		"three in a cycle":         {3, []int{2, 3, 1}, false, cke.HealthUnknown},
+		"of which none runs":       {3, []int{2, 3, 1}, true, cke.HealthLost},
+		"the only one and a spare": {1, []int{2, 1}, false, cke.HealthUnknown},
+	} {
+		s := formed(len(machines.to))
+		for i := len(machines.to); i > machines.members; i-- {
+			s.unjoined(i)
+			s.Spec.Nodes[i-1].ControlPlane, s.node(i).Node.ControlPlane = false, false
+		}
+		for i := range machines.members {
+			if machines.stopped {
+				s.stopped(i + 1)
+			}
+		}
+		s.carriedBy(machines.to...).lost()
+		d := strategy.Decide(s.Input)
+		if d.Operation != nil {
+			t.Errorf("%s: %+v", name, d)
+		}
+		st := strategy.Report(s.Input, d, cke.Status{})
+		if st.Health != machines.health {
+			t.Errorf("%s: %s: %s", name, st.Health, st.Reason)
+		}
+		elsewhere := 0
+		for _, p := range slices.Concat(st.Problems, d.Blockers) {
+			if p.Code == cke.CodeBlankNodes || strings.Contains(p.Remedy, "cluster delete") || strings.Contains(p.Remedy, "ckecli restore") {
+				t.Errorf("%s: %+v", name, p)
+			}
+			if p.Code == cke.CodeMisnamed {
+				elsewhere++
+			}
+		}
+		if elsewhere != machines.members {
+			t.Errorf("%s: %d volumes named of %d: %+v", name, elsewhere, machines.members, st.Problems)
+		}
+		o := cke.RestoreOrder{Target: "file:///b"}
+		if why := strategy.RestoreRefusal(s.Input, o); why == nil || why.Code != cke.CodeMisnamed {
+			t.Errorf("%s: a restore: %+v", name, why)
+		}
+		for i := range s.Seen.Nodes { // gone for good, it is restored
+			s.Seen.Nodes[i].Containers, s.Seen.Nodes[i].Volumes = nil, nil
+		}
+		if why := strategy.RestoreRefusal(s.Input, o); why != nil {
+			t.Errorf("%s, and wiped: a restore: %+v", name, why)
+		}
+	}
+}
+
+// A recovery continues from the data of a member whose volume another machine carries: it is read there, after all others were stopped.
+// Where only its volume is, nothing can read it, and the recovery is refused before anything is stopped.
+func TestDecide_RecoversFromWhereTheDataIs(t *testing.T) {
+	lost := func(i, at int) *scene { // what the ith node had is on another one
+		s := formed(4).unjoined(4).with(func(s *scene) { s.Spec.Nodes[3].ControlPlane = false })
+		a, b := s.node(i), s.node(at)
+		a.Containers, b.Containers, a.Volumes, b.Volumes = b.Containers, a.Containers, b.Volumes, a.Volumes
+		s.stopped(2).quiet(i)
+		s.Requests.Tasks = []cke.Task{{ID: "t1", Kind: cke.TaskRestore, Restore: &cke.RestoreOrder{Survivor: "n1"}}}
+		return s.lost()
+	}
+	s := lost(1, 4)
+	b, begins := strategy.Decide(s.Input).Operation.(op.BeginRestore)
+	if last := b.Fence; !begins || last[len(last)-1].ID != "join1" || last[len(last)-1].Node.Address != "10.0.0.4" {
+		t.Errorf("%+v", strategy.Decide(s.Input))
+	}
+	s = lost(1, 4)
+	s.node(4).Containers = nil
+	if r, refused := strategy.Decide(s.Input).Operation.(op.Refuse); !refused || r.Why.Code != cke.CodeMisnamed {
+		t.Errorf("%+v", strategy.Decide(s.Input))
 	}
 }

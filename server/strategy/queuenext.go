@@ -108,7 +108,7 @@ func (in *Input) nextEntry() (next *cke.Entry, waits map[string]string) {
 // holdsMember reports whether a node carries a member, of cke or not, or may: then it goes down only as nodes with members do.
 func (in *Input) holdsMember(n cke.Node) bool {
 	_, carries := in.Identity.On(n)
-	return carries || len(in.strangersAt(n.Address)) > 0 || in.notMoved(n) != ""
+	return carries || len(in.strangersOn(n)) > 0 || in.notMoved(n) != ""
 }
 
 // closed is why no command of a queue is started; empty: it may be.
@@ -267,8 +267,8 @@ func (in *Input) neverGoes(n cke.Node, j cke.Join) string {
 	if !in.Seen.Etcd.Quorate || in.Seen.Etcd.MembersSource != cke.MembersLinearizable {
 		return "" // no node goes
 	}
-	if strange := in.strangersAt(n.Address); len(strange) > 0 {
-		return fmt.Sprintf("foreign member %s is on it, and cke does not stop foreign members", nameOf(strange[0]))
+	if strange := in.strangersOn(n); len(strange) > 0 {
+		return in.strangerIs(strange[0], n) + ", and cke does not stop foreign members"
 	}
 	switch m, there := in.listed(j); {
 	case !there:

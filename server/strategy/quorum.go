@@ -20,9 +20,10 @@ func (in *Input) unseen() ballot {
 
 // down reports whether a member is known not to serve, where no linearizable read succeeds through any: it answers and knows no
 // leader of this cluster, or an engine says that it does not run. Where it knows one, reads may only be slow: a leader without a quorum steps down.
+// The engine is that of the machine which has its container: machines may have the addresses of each other.
 func down(in *Input, j cke.Join) bool {
 	e, _ := in.Seen.Etcd.Endpoint(j.ID)
-	n := in.node(j.Node)
+	n := in.node(in.carrier(j).Node)
 	c, there := n.Of(j.ID)
 	return e.Problem == "" && e.MemberID != "" && (e.LeaderID == "" || in.Identity.OfAnother(e)) || n.Answered() && (!there || c.State != cke.ContainerRunning)
 }
@@ -101,6 +102,8 @@ func quorumProblem(in *Input) *cke.Problem {
 		return nil
 	}
 	switch gone, aside := n-need+1, len(in.Identity.Joins)-len(cke.Chosen(in.Identity.Joins)); {
+	case in.exchanged():
+		p.Remedy = first + "; the data of those whose volumes are on other machines is there"
 	case up == 0 && len(in.mayHoldData()) == 0:
 		p.Remedy = strings.Replace(first, "members", "their volumes", 1) + "; if they are gone for good: ckecli restore"
 	case aside >= gone:

@@ -150,6 +150,9 @@ func done(d strategy.Decision) string {
 		if o.NextStep {
 			what += ", next step"
 		}
+		if o.Cancel {
+			what += "to cancel"
+		}
 		if o.Release {
 			what += ", released"
 		}
@@ -322,7 +325,7 @@ func TestReboots_UnderWay(t *testing.T) {
 		{"leased, and it no longer answers", rebootable(3, 3).in(2, cke.EntryLeased, time.Minute).hung(2), "note n2 queued, released", "no longer answers"},
 		{"leased while it was silent", rebootable(3, 3).in(2, cke.EntryLeased, time.Second).with(silent).hung(2), "run n2", ""},
 		{"leased while it was silent, and it answers", rebootable(3, 3).in(2, cke.EntryLeased, time.Second).with(silent), "note n2 queued, released", "answers again"},
-		{"leased, without a member, and a foreign voter is on it", rebootable(3, 4).in(4, cke.EntryLeased, time.Second).foreign(4), "note n4 queued, released", "foreign member theirs"},
+		{"leased, without a member, and a foreign voter is on it", rebootable(3, 4).in(4, cke.EntryLeased, time.Second).foreign(4), "note n4 queued, released", "foreign member theirs is on it"},
 		{"leased, without a member, and the quorum is lost", rebootable(3, 4).in(4, cke.EntryLeased, time.Second).silent(2, 3).lost(), "note n4 queued, released", "no quorum"},
 		{"leased, and the daemon's clock is set an hour ahead", rebootable(3, 3).in(2, cke.EntryLeased, time.Second).with(ahead), "run n2", ""},
 		{"leased for long", rebootable(3, 3).in(2, cke.EntryLeased, time.Hour), "note n2 failed, failed, released", "could not be started"},

@@ -31,21 +31,53 @@ func TestReboots_SayWhyTheyRest(t *testing.T) {
 	}
 }
 
-// The queue of a store that is older than the cluster is held: what it asks for may be done already. A lease of it is over.
-func TestReboots_OfAnOlderStoreAreHeld(t *testing.T) {
-	s := rebootable(3, 3).in(2, cke.EntryLeased, time.Minute)
-	held := cke.HoldRequests(time.Time{}, s.Requests)
-	s.Identity.Freeze = &cke.Freeze{ID: "f", Kind: cke.FreezeOlderStore, Held: held, LiftedAt: noon}
+// heldQueue is the scene with its queue in a store that was found to be older than the cluster, which an operator has accepted.
+func heldQueue(s *scene) strategy.Input {
+	s.Identity.Freeze = &cke.Freeze{ID: "f", Kind: cke.FreezeOlderStore, Held: cke.HoldRequests(time.Time{}, s.Requests), LiftedAt: noon, OverAt: noon}
 	in := strategy.NewInput(cke.Spec{Cluster: s.Spec}, s.Identity, s.Requests, s.Seen, nil, s.Before)
 	in.UnderWay = s.UnderWay
-	if d := strategy.Decide(in); done(d) != "note n2 , released" || len(in.Requests.Reboots.Entries) > 0 || len(s.Requests.Reboots.Entries) != 1 {
-		t.Errorf("%q: %s", done(d), d.Reason)
-	}
-	st := strategy.Report(in, strategy.Decide(in), cke.Status{})
-	if !slices.ContainsFunc(st.Problems, func(p cke.Problem) bool {
-		return p.Code == cke.CodeOlderStore && strings.Contains(p.Message, "1 reboot")
-	}) {
-		t.Errorf("%+v", st.Problems)
+	return in
+}
+
+// The queue of a store that is older than the cluster is held: what it asks for may be done already. What is under way is canceled, and
+// watched to its end like all that operators cancel: no other node goes down before.
+func TestReboots_OfAnOlderStoreAreHeld(t *testing.T) {
+	canceled := func(s *scene) { s.entry(2).Canceled = true }
+	for name, row := range map[string]struct {
+		scene *scene
+		left  int    // entries that rules see
+		does  string // as done says
+		held  bool   // a problem is reported
+	}{
+		"queued":              {rebootable(3, 3).queued(2), 0, "", true},
+		"failed":              {rebootable(3, 3).in(2, cke.EntryFailed, time.Hour), 0, "", true},
+		"leased":              {rebootable(3, 3).in(2, cke.EntryLeased, time.Minute).stopped(2), 1, "note n2 to cancel", true},
+		"leased and canceled": {rebootable(3, 3).in(2, cke.EntryLeased, time.Minute).stopped(2).with(canceled), 1, "note n2 canceled, released", false},
+		"its command runs":    {rebootable(3, 3).in(2, cke.EntryRebooting, time.Minute).stopped(2).knowing(2, func(k *cke.EntrySeen) { k.Running = true }), 1, "", true},
+		"its command has run": {rebootable(3, 3).in(2, cke.EntryRebooting, time.Minute).stopped(2).showing(2, "1"), 1, "note n2 to cancel", true},
+		"it is not to be run": {rebootable(3, 3).in(2, cke.EntryRebooting, time.Minute).stopped(2).showing(2, "1").with(canceled), 1, "note n2 canceled, released", false},
+		"it was silent since": {rebootable(3, 3).in(2, cke.EntryRebooting, time.Hour).silent(2).with(canceled), 1, "note n2 canceled, released", false},
+		"it returns":          {rebootable(3, 3).in(2, cke.EntryReturning, time.Hour), 1, "note n2 to cancel", true},
+		"it never came back":  {rebootable(3, 3).in(2, cke.EntryReturning, time.Hour).silent(2).with(canceled), 1, "note n2 canceled, released", false},
+	} {
+		in := heldQueue(row.scene)
+		if left := len(in.Requests.Reboots.Entries); left != row.left || len(row.scene.Requests.Reboots.Entries) != 1 {
+			t.Errorf("%s: %d entries are seen", name, left)
+		}
+		d := strategy.Decide(in)
+		if done(d) != row.does {
+			t.Errorf("%s: %q: %s", name, done(d), d.Reason)
+		}
+		st := strategy.Report(in, d, cke.Status{})
+		if held := slices.ContainsFunc(st.Problems, func(p cke.Problem) bool {
+			return p.Code == cke.CodeOlderStore && strings.Contains(p.Message, "1 reboot")
+		}); held != row.held {
+			t.Errorf("%s: %+v", name, st.Problems)
+		}
+		why := strategy.RestoreRefusal(in, cke.RestoreOrder{Target: "file:///b"})
+		if held := why != nil && why.Code == cke.CodeOlderStore && strings.Contains(why.Try, "reboot-queue cancel --all"); held != row.held {
+			t.Errorf("%s: a restore: %+v", name, why)
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package strategy
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"cke"
@@ -103,7 +104,9 @@ func beginRestore(in *Input, t cke.Task) Decision {
 	}
 	if o.Survivor != "" {
 		b.Fence = toFence(in, nil)
-		survives := func(j cke.Join) bool { return j.Node.Name() == o.Survivor } // what the others acknowledge until then, it may have
+		survives := func(j cke.Join) bool { // what the others acknowledge until then, it may have; it is named as it is on record
+			return slices.ContainsFunc(in.Identity.Joins, func(r cke.Join) bool { return r.ID == j.ID && r.Node.Name() == o.Survivor })
+		}
 		last := slices.DeleteFunc(slices.Clone(b.Fence), func(j cke.Join) bool { return !survives(j) })
 		b.Fence = append(slices.DeleteFunc(b.Fence, survives), last...)
 	}
@@ -118,7 +121,7 @@ func RestoreRefusal(in Input, o cke.RestoreOrder) *cke.Error {
 }
 
 func refusalOf(in *Input, o cke.RestoreOrder, founders []cke.Node) *cke.Error {
-	for _, why := range []*cke.Error{heldRequests(in), wrongClock(in), laterThan(in, o), wouldServeOn(in), removedBefore(in, o), unknownNodes(in, o), misnamedNodes(in, o), noFounders(in, founders), unfenceable(in, o), couldServe(in, o), notFree(in, founders), noSurvivor(in, o), notStorable(in, o)} {
+	for _, why := range []*cke.Error{heldRequests(in), wrongClock(in), laterThan(in, o), wouldServeOn(in), removedBefore(in, o), unknownNodes(in, o), misnamedNodes(in, o), volumesElsewhere(in, o), noFounders(in, founders), unfenceable(in, o), couldServe(in, o), notFree(in, founders), noSurvivor(in, o), notStorable(in, o)} {
 		if why != nil {
 			why.Unchanged = true
 			return why
@@ -192,13 +195,16 @@ func notStorable(in *Input, o cke.RestoreOrder) *cke.Error {
 
 // heldRequests: a restore ends the freeze, with which requests of an older store are held.
 func heldRequests(in *Input) *cke.Error {
-	if in.outdated == nil {
+	held := slices.Concat(in.outdated, in.heldQueued)
+	if held == nil {
 		return nil
 	}
 	e := &cke.Error{Code: cke.CodeOlderStore, What: "cannot restore while requests of an older store are held"}
-	for _, p := range in.outdated {
-		e.Facts, e.Try = append(e.Facts, p.Message), p.Remedy
+	var ways []string
+	for _, p := range held {
+		e.Facts, ways = append(e.Facts, p.Message), append(ways, p.Remedy)
 	}
+	e.Try = strings.Join(ways, "; ")
 	return e
 }
 
@@ -289,6 +295,18 @@ func misnamedNodes(in *Input, o cke.RestoreOrder) *cke.Error {
 	return nil
 }
 
+// volumesElsewhere: without a quorum a restore gives up what backups do not have, and machines that only exchanged their addresses have it.
+func volumesElsewhere(in *Input, o cke.RestoreOrder) *cke.Error {
+	if !in.Formed() || o.Survivor != "" || in.Seen.Etcd.Quorate || !in.exchanged() {
+		return nil
+	}
+	e := &cke.Error{Code: cke.CodeMisnamed, What: "cannot restore: volumes of members are on other machines than those on record, and nothing shows that their data is lost", Try: "ckecli status"}
+	for _, p := range in.allMisnamed() {
+		e.Facts = append(e.Facts, p.Node+": "+p.Message, p.Remedy)
+	}
+	return e
+}
+
 func noFounders(in *Input, founders []cke.Node) *cke.Error {
 	if len(founders) > 0 {
 		return nil
@@ -366,6 +384,9 @@ func noSurvivor(in *Input, o cke.RestoreOrder) *cke.Error {
 		}
 		if p := dataProblem(in, j); p != nil {
 			return &cke.Error{Code: p.Code, What: "cannot recover from " + o.Survivor, Facts: []string{p.Message}}
+		}
+		if _, there := in.node(in.carrier(j).Node).VolumeOf(j); !there && in.volumeElsewhere(j) { // no container shows how to read it
+			return &cke.Error{Code: cke.CodeMisnamed, What: "cannot recover from " + o.Survivor, Facts: []string{"its volume is on another machine, without its container"}, Try: "ckecli status"}
 		}
 		if cke.Ends(in.lacks(), j.ID) && !in.Identity.Freeze.Tolerates(olderStore(in).text) {
 			return &cke.Error{Code: cke.CodeOlderStore, What: "cannot recover from " + o.Survivor, Facts: []string{"its membership ended, according to the identity beside the backups: the others continued without it"}, Try: "ckecli cluster evidence"}

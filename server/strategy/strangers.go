@@ -45,15 +45,50 @@ func (in *Input) strangers() []cke.Member {
 	return all
 }
 
-// strangersAt are the foreign members that stand at an address.
+// strangersAt are the foreign members that stand at an address: a URL or a container shows it.
 func (in *Input) strangersAt(address string) []cke.Member {
 	var all []cke.Member
 	for _, m := range in.strangers() {
-		if m.At(address) {
+		if m.At(address) || slices.ContainsFunc(in.Seen.Nodes, func(n cke.NodeStatus) bool {
+			return n.Node.Address == address && len(n.Carriers(m.PeerURLs)) > 0
+		}) {
 			all = append(all, m)
 		}
 	}
 	return all
+}
+
+// strangersOn are the foreign members that stand on a node, and after them those that may: a voter that is known by a host name, or by
+// another address of its machine, may be on any node without a member.
+func (in *Input) strangersOn(n cke.Node) []cke.Member {
+	all, placed := in.strangersAt(n.Address), in.placed()
+	_, carries := in.Identity.On(n)
+	for _, m := range in.strangers() {
+		if !carries && !m.Learner && !slices.Contains(placed, m.ID) && !slices.ContainsFunc(all, func(o cke.Member) bool { return o.ID == m.ID }) {
+			all = append(all, m)
+		}
+	}
+	return all
+}
+
+// placed are the ids of foreign members of which a URL has the address of an observed node, or that a container there runs.
+func (in *Input) placed() (ids []string) {
+	for _, m := range in.strangers() {
+		if slices.ContainsFunc(in.Seen.Nodes, func(n cke.NodeStatus) bool {
+			return m.At(n.Node.Address) || n.Answered() && slices.ContainsFunc(n.Carriers(m.PeerURLs), cke.Container.Running)
+		}) {
+			ids = append(ids, m.ID)
+		}
+	}
+	return ids
+}
+
+// strangerIs says that a foreign member is on a node, or may be.
+func (in *Input) strangerIs(m cke.Member, n cke.Node) string {
+	if slices.ContainsFunc(in.strangersAt(n.Address), func(o cke.Member) bool { return o.ID == m.ID }) {
+		return fmt.Sprintf("foreign member %s is on it", nameOf(m))
+	}
+	return fmt.Sprintf("foreign member %s may be on it (no URL of it has the address of a node)", nameOf(m))
 }
 
 // onceOurs reports whether a foreign member is what is left of a membership that ended: by its id, which is on record before any

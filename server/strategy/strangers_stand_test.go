@@ -49,6 +49,14 @@ func TestReport_TellsWhichNodesWithStrangersMayGoDown(t *testing.T) {
 	}
 }
 
+// strangerAs lets the member that cke does not know be known to the others by a host.
+func strangerAs(host string) func(*scene) {
+	return func(s *scene) {
+		m := &s.Seen.Etcd.Members[len(s.Seen.Etcd.Members)-1]
+		m.PeerURLs, m.ClientURLs = []string{"https://" + host + ":2380"}, []string{"https://" + host + ":2379"}
+	}
+}
+
 // A member that cke does not know would run on while its node is called drained.
 func TestDecide_DrainsNoNodeWhereAStrangerStands(t *testing.T) {
 	says := func(code cke.Code, try string, facts ...string) func(strategy.Decision) bool {
@@ -67,6 +75,12 @@ func TestDecide_DrainsNoNodeWhereAStrangerStands(t *testing.T) {
 			says(cke.CodeStranger, "etcdctl member remove s1", remove)},
 		{"beside one of ours", formed(3).running().joinedBy(true).with(func(s *scene) { s.Seen.Etcd.Members[3].PeerURLs = []string{"https://10.0.0.2:12380"} }).asked(cke.TaskDrain, "n2", ""),
 			says(cke.CodeStranger, "etcdctl member remove s1", remove)},
+		{"by the name of a machine, and the others are no quorum without it", formed(3).running().silent(1).unjoined(3).joinedBy(true).with(strangerAs("n3.example.com")).asked(cke.TaskDrain, "n3", ""),
+			says(cke.CodeStranger, "etcdctl member remove s1", "2 of 3 voters are healthy", "a healthy one is taken away only when all are", remove)},
+		{"by the name of a machine, and the others are a quorum", formed(4).running().unjoined(4).joinedBy(true).with(strangerAs("n4.example.com")).asked(cke.TaskDrain, "n4", ""), does("drain-node", false)},
+		{"by another spelling", formed(4).running().unjoined(4).joinedBy(true).with(func(s *scene) {
+			s.Spec.Nodes[3].Address, s.node(4).Node.Address, s.Seen.Etcd.Members[3].PeerURLs = "2001:db8::4", "2001:db8::4", []string{"https://[2001:0db8:0::4]:2380"}
+		}).asked(cke.TaskDrain, "n4", ""), says(cke.CodeStranger, "etcdctl member remove s1", remove)},
 		{"elsewhere it is no obstacle", formed(3).running().joinedBy(true).asked(cke.TaskDrain, "n2", ""), does("drain-node", false)},
 	})
 }

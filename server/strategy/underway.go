@@ -39,6 +39,9 @@ func queuesUnderWay(in *Input) verdict {
 		if in.UnderWay.Of(r).Running {
 			continue // an entry moves once its command has ended, which it does at its deadline, or killed as nothing asks for it any more
 		}
+		if in.Identity.Freeze.HoldsQueued(r) && !r.Canceled {
+			return upkeepBy(op.NoteEntry{Entry: r, Cancel: true}, r.What()+" is canceled: it was in the store when that was found to be older than the cluster")
+		}
 		n, declared := in.nodeOf(r)
 		if !declared {
 			return upkeepBy(op.NoteEntry{Entry: r, Result: cke.EntryUndeclared, Release: r.Active(), Why: "the node left the cluster file"}, fmt.Sprintf("%s left the cluster file, and leaves the %s queue", r.Node, r.Kind()))
@@ -126,7 +129,7 @@ func (in *Input) recovered(r cke.Entry, t cke.Turn) bool {
 // leasedEntry: a node whose member is stopped goes back into the queue, or out of it, if its command is not to be started.
 func (in *Input) leasedEntry(r cke.Entry, n cke.Node, t cke.Turn) verdict {
 	_, carries := in.Identity.On(n)
-	switch strange := in.strangersAt(n.Address); {
+	switch strange := in.strangersOn(n); {
 	case r.Canceled:
 		return in.queuedAgain(r, "")
 	case carries && t.Lease && in.leaseOf(r) == nil:
@@ -134,7 +137,7 @@ func (in *Input) leasedEntry(r cke.Entry, n cke.Node, t cke.Turn) verdict {
 	case !in.Seen.Etcd.Quorate:
 		return in.queuedAgain(r, "there is no quorum, and its member may help")
 	case len(strange) > 0:
-		return in.queuedAgain(r, fmt.Sprintf("foreign member %s is on it", nameOf(strange[0])))
+		return in.queuedAgain(r, in.strangerIs(strange[0], n))
 	case cmp.Or(in.notMoved(n), in.neighborOn(n, t)) != "":
 		return in.queuedAgain(r, cmp.Or(in.notMoved(n), in.neighborOn(n, t)))
 	case in.closed(r.Kind()) != "":
@@ -385,6 +388,8 @@ func (in *Input) runEntry(r cke.Entry, n cke.Node, t cke.Turn, again bool) verdi
 		if again && t.Lease {
 			o.Renew = in.leaseFor(r, n, t)
 		}
+	} else {
+		o.Elsewhere = in.placed()
 	}
 	if why := in.noCommand(t); why != "" {
 		return note(why).upkeep()

@@ -281,7 +281,8 @@ func newlyOlder(in *Input) bool {
 	return f != nil && !was.Tolerates(f.text) && (!was.Active() || was.MakesWay(f.kind, f.text))
 }
 
-// hold takes the requests out that were in a store when it was found to be older than the cluster, and reports them.
+// hold takes the requests out that were in a store when it was found to be older than the cluster, and reports them. A reboot or a repair
+// that is under way stays: what its command does has a lease until it is canceled, and at its end.
 func (in *Input) hold() {
 	f, name := in.Identity.Freeze, in.Spec.Name
 	var what, remedies []string
@@ -298,10 +299,14 @@ func (in *Input) hold() {
 			Remedy: strings.Join(remedies, "; ") + "; then request again what is still needed"}}
 	}
 	for _, k := range cke.QueueKinds() {
-		q := in.Requests.Queue(k)
-		left := slices.DeleteFunc(slices.Clone(q.Entries), f.HoldsQueued)
-		if held := len(q.Entries) - len(left); held > 0 {
-			q.Entries = left
+		q, held := in.Requests.Queue(k), 0
+		q.Entries = slices.DeleteFunc(slices.Clone(q.Entries), func(r cke.Entry) bool {
+			if f.HoldsQueued(r) && !r.Canceled {
+				held++
+			}
+			return f.HoldsQueued(r) && !r.Active()
+		})
+		if held > 0 {
 			in.heldQueued = append(in.heldQueued, cke.Problem{Code: cke.CodeOlderStore, Message: fmt.Sprintf("%s in the store when it was found to be older than the cluster: that may be done, and is not carried out", cke.Plural(held, string(k)+" was", string(k)+"s were")),
 				Remedy: k.Command() + " cancel --all; then add again the nodes that still need it"})
 		}
