@@ -242,15 +242,20 @@ func wouldServeOn(in *Input) *cke.Error {
 }
 
 // laterThan: no incarnation on record was formed, and marks show that the store, or what the cluster was declared from, is
-// older than a cluster of this name. An operator who names the incarnation knows which one it is.
+// older than a cluster of this name. An operator who names an incarnation of the cluster knows which one it is; the data of
+// another cluster says nothing of what may serve.
 func laterThan(in *Input, o cke.RestoreOrder) *cke.Error {
-	found := markedLater(in)
-	if found == nil || o.Lineage != "" {
+	found, own := markedLater(in), o.Source == in.Spec.Name
+	if found == nil || own && o.Lineage != "" {
 		return nil
 	}
 	e := &cke.Error{Code: cke.CodeOlderStore, What: "cannot restore: " + found[0].Message, Unchanged: true, Try: "ckecli restore --plan, then with --lineage NAME"}
 	for _, p := range found {
 		e.Facts = append(e.Facts, p.Node+": it has such a mark")
+	}
+	if !own {
+		e.Try = found[0].Remedy
+		return e
 	}
 	e.Facts = append(e.Facts, "restore with a newer record of the cluster, if there is one; if nothing that came later serves, name the incarnation to restore: --lineage NAME")
 	return e
