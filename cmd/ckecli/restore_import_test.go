@@ -86,7 +86,10 @@ func TestRestoreFromSnapshot_ShowsStoresAndOrders(t *testing.T) {
 func TestRestoreFromSnapshot_Declares(t *testing.T) {
 	h := newHouse(t)
 	file, target := h.saved(nil), "file://"+filepath.Join(h.dir, "target")
-	h.run(exitDone, "restore", "--from-snapshot", file, "--file", h.write("prod.yml", newerFile), "--from", target, "--confirm", "prod", "--no-wait")
+	args := []string{"restore", "--from-snapshot", file, "--file", h.write("prod.yml", newerFile), "--from", target}
+	stdout, _ := h.run(exitDone, append(args, "--plan")...)
+	contains(t, stdout, "not observed")
+	h.run(exitDone, append(args, "--confirm", "prod", "--no-wait")...)
 	id, err := h.store.Identity(h.ctx(), "prod")
 	if err != nil || id.Incarnation == nil || id.Incarnation.State != cke.Awaiting {
 		t.Errorf("%+v, %v", id.Incarnation, err)

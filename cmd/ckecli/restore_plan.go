@@ -203,8 +203,12 @@ func (r *restoring) planNode(n cke.Node, st cke.Status, id cke.Identity, founder
 			row.Now = "member " + m.State
 		}
 	}
-	if has != "" && row.Now == "no member" {
+	switch {
+	case row.Now != "no member":
+	case has != "":
 		row.Now = "member"
+	case r.plan.Declared: // the leader observes it first
+		row.Now = "not observed"
 	}
 	for _, s := range st.Nodes {
 		if s.Node.Address == n.Address && !s.Answered() {

@@ -118,7 +118,7 @@ func RestoreRefusal(in Input, o cke.RestoreOrder) *cke.Error {
 }
 
 func refusalOf(in *Input, o cke.RestoreOrder, founders []cke.Node) *cke.Error {
-	for _, why := range []*cke.Error{heldRequests(in), wrongClock(in), laterThan(in, o), wouldServeOn(in), removedBefore(in, o), unknownNodes(in, o), misnamedNodes(in, o), noFounders(in, founders), unfenceable(in, o), couldServe(in, o), notFree(in, founders), noSurvivor(in, o), notStorable(in, o)} {
+	for _, why := range []*cke.Error{heldRequests(in), wrongClock(in), laterThan(in, o), wouldServeOn(in, o), removedBefore(in, o), unknownNodes(in, o), misnamedNodes(in, o), noFounders(in, founders), unfenceable(in, o), couldServe(in, o), notFree(in, founders), noSurvivor(in, o), notStorable(in, o)} {
 		if why != nil {
 			why.Unchanged = true
 			return why
@@ -214,10 +214,14 @@ func wrongClock(in *Input) *cke.Error {
 }
 
 // wouldServeOn: members that are not on record are not stopped, and would serve beside the restored ones. A cluster that was
-// declared to be restored has no record of its own: the order puts the incarnations that are found on record as replaced.
-func wouldServeOn(in *Input) *cke.Error {
+// declared to be restored has no record of its own: an order for its own backups puts the incarnations that are found on
+// record as replaced. The data of another cluster does not continue them.
+func wouldServeOn(in *Input, o cke.RestoreOrder) *cke.Error {
 	if in.awaitsRestore() {
-		return nil
+		if o.Source == in.Spec.Name {
+			return nil
+		}
+		return wouldServeBeside(in)
 	}
 	if _, why, try := lifeIsOver(in); why != "" && !in.Identity.Freeze.Tolerates(olderStore(in).text) {
 		return &cke.Error{Code: cke.CodeOlderStore, What: "cannot restore: the store is older than the cluster: " + why, Unchanged: true, Try: try}
@@ -229,6 +233,11 @@ func wouldServeOn(in *Input) *cke.Error {
 	if in.Identity.VotesElsewhere(in.Seen.Etcd) {
 		return &cke.Error{Code: cke.CodeOlderStore, What: "cannot restore: " + olderStore(in).problem.Message, Unchanged: true, Try: "ckecli cluster reclaim " + in.Spec.Name}
 	}
+	return wouldServeBeside(in)
+}
+
+// wouldServeBeside: containers that are not on record run, or may be started.
+func wouldServeBeside(in *Input) *cke.Error {
 	on := in.mayServe()
 	if len(on) == 0 {
 		return nil
