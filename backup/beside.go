@@ -171,7 +171,8 @@ func (b Beside) note() string {
 	return what + "; if that incarnation is a later one, its members are not known"
 }
 
-// CompareBeside refuses an order whose backups these are by what lies beside them, see cke.RestoreOrder.RefusedBeside. What is not signed by a key that
+// CompareBeside refuses an order to restore the cluster whose backups these are, from them or from others in this target, by what lies beside
+// them, see cke.RestoreOrder.RefusedBeside. What is not signed by a key that
 // is trusted is noted, whatever the order trusts. identity reads that of the store, which is read once more after what lies there: what this
 // store wrote, it still has. had are the digests of what lay there and the store had all of, see cke.BackupTarget.
 func (s *Store) CompareBeside(ctx context.Context, o cke.RestoreOrder, had []string, identity func(context.Context) (cke.Identity, error)) (refusal *cke.Error, notes []string, err error) {
@@ -179,6 +180,7 @@ func (s *Store) CompareBeside(ctx context.Context, o cke.RestoreOrder, had []str
 	if err != nil {
 		return nil, nil, err
 	}
+	o.Source = s.Cluster // what lies there is named by it
 	life := id.LifeBeside()
 	if !id.ComparesBeside(life) {
 		return nil, nil, nil

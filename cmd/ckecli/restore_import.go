@@ -53,7 +53,7 @@ const oldestImport = 5
 
 // checkImport refuses flags that mean nothing together.
 func (o restoreOptions) checkImport(cmd *cobra.Command) error {
-	only, without := []string{"skip-hash-check", "scratch"}, []string{"revision", "time", "lineage", "source-cluster", "accept", "ignore-hash", "cancel"}
+	only, without := []string{"skip-hash-check", "scratch"}, []string{"revision", "time", "lineage", "source-cluster", "ignore-hash", "cancel"}
 	for _, name := range append(only, without...) {
 		switch changed := cmd.Flags().Changed(name); {
 		case changed && o.snapshot == "" && slices.Contains(only, name):
@@ -136,6 +136,10 @@ func (r *restoring) lookImport(ctx context.Context, o backupOptions, _ backup.At
 	case !opens:
 		return refused(&cke.Error{Code: cke.CodeBackupKey, What: "the leader could not open what is imported", Unchanged: true,
 			Facts: []string{"the cluster file wants backups encrypted, and no key is given that opens them"}, Try: "lend the private part of one of the recipients with --key FILE"})
+	}
+	unread := func(err error) error { return i.into.fail(ctx, "read what lies beside the backups of "+r.cluster, err) }
+	if err := r.compare(ctx, i.into.of(r.cluster), unread); err != nil {
+		return err
 	}
 	return r.noSecond(ctx)
 }

@@ -146,6 +146,7 @@ func TestRestoreFromSnapshot_IsRefused(t *testing.T) {
 		{exitRefused, []string{"CKE405", "--from URL"}, file, []string{"--file", h.write("prod.yml", newerFile)}},
 		{exitRefused, []string{"CKE421", "no hash at its end", "--skip-hash-check"}, bare, in("")},
 		{exitDone, nil, bare, append(in(""), "--skip-hash-check", "--plan")},
+		{exitDone, nil, file, append(in(""), "--accept", "a1b2/identity", "--plan")},
 		{exitDamaged, []string{"CKE421", "truncated", "Nothing was changed."}, cut, in("")},
 		{exitRefused, []string{"CKE421", "no data directory"}, h.dir, in("")},
 		{exitRefused, []string{"CKE113", "the data is of etcd 3.7, which etcd 3.6.16 cannot read"}, file, in(clusterFile)},
