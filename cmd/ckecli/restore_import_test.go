@@ -172,13 +172,32 @@ func TestRestoreFromSnapshot_IsRefused(t *testing.T) {
 	}
 }
 
-// A target with backups of the cluster's name has members on record that may serve.
+// A target with backups of the cluster's name, or with its identity, has members on record that may serve: the one that the data is
+// stored in, and the cluster's own.
 func TestRestoreFromSnapshot_DeclaresNoSecondClusterOfAName(t *testing.T) {
-	h := newBackedUpHouse(t)
-	h.house = newHouse(t)
-	file := h.saved(nil)
-	_, stderr := h.run(exitRefused, "restore", "--from-snapshot", file, "--file", h.write("prod.yml", newerFile), "--from", h.url, "--confirm", "prod")
-	contains(t, stderr, "CKE421", "the target has backups of a cluster prod, which the store does not have")
+	h := newLostHost(t)
+	file, empty, none := h.saved(nil), "file://"+filepath.Join(h.house.dir, "empty"), filepath.Join(h.house.dir, "none")
+	declared := h.write("prod.yml", newerFile+"backup: {target: \""+h.url+"\"}\n")
+	undeclared := h.write("bare.yml", newerFile)
+	refused := func(args ...string) {
+		t.Helper()
+		_, stderr := h.run(exitRefused, append([]string{"restore", "--from-snapshot", file, "--plan"}, args...)...)
+		contains(t, stderr, "CKE421", h.url+" has backups of a cluster prod", "give the new cluster another name\n")
+	}
+	refused("--file", undeclared, "--from", h.url)
+	refused("--file", declared, "--from", empty)
+	h.put(t, h.signer, "a1b2", clusterFile, identityOf(t, "a1b2", clusterFile))
+	for _, folder := range []string{"full", "delta"} {
+		h.remove(t, "a1b2/"+folder)
+	}
+	if left, err := backup.Clusters(t.Context(), h.to); err != nil || left != nil {
+		t.Fatal(left, err)
+	}
+	refused("--file", undeclared, "--from", h.url)
+	h.run(exitDone, "restore", "--from-snapshot", file, "--plan", "--file", undeclared, "--from", "file://"+none)
+	h.run(exitDone, "cluster", "set", "--no-wait", declared) // and nothing was made of it
+	refused()
+	refused("--from", empty)
 }
 
 // Where no key file can be read, nothing can be signed, and no leader would restore it.
