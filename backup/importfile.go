@@ -86,7 +86,7 @@ func (f *ImportFile) open(ctx context.Context, path string, unproved bool) error
 		return err
 	}
 	if f.Kind == ImportDirectory {
-		return checkMember(ctx, filepath.Join(path, "member"), f.index)
+		return checkMember(ctx, filepath.Join(path, "member"), f.Index)
 	}
 	return nil
 }
