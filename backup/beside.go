@@ -96,6 +96,21 @@ func (s *Store) besides(ctx context.Context, chosen func(lineage string) bool) (
 	return all, nil
 }
 
+// Incarnations returns those of the cluster of which the bucket has anything, also without backups.
+func (s *Store) Incarnations(ctx context.Context) (names []string, err error) {
+	objects, err := s.Bucket.List(ctx, s.Cluster+"/")
+	if err != nil {
+		return nil, fmt.Errorf("list what is there of %s: %w", s.Cluster, err)
+	}
+	for _, o := range objects {
+		if parts := strings.Split(o.Name, "/"); len(parts) > 2 {
+			names = append(names, parts[1])
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names), nil
+}
+
 // LastLife follows what lies beside the backups of one incarnation to the last one that took its place, as far as signatures are as good.
 // unread are newer identities that cannot be read, which may be of a later incarnation or name other members. What cannot be read and is not
 // signed is noted, unless it is known to be of an earlier one.

@@ -149,21 +149,6 @@ func Clusters(ctx context.Context, b Bucket) ([]string, error) {
 	return slices.Compact(names), nil
 }
 
-// Incarnations returns those of the cluster of which the bucket has anything, also without backups.
-func (s *Store) Incarnations(ctx context.Context) (names []string, err error) {
-	objects, err := s.Bucket.List(ctx, s.Cluster+"/")
-	if err != nil {
-		return nil, fmt.Errorf("list what is there of %s: %w", s.Cluster, err)
-	}
-	for _, o := range objects {
-		if parts := strings.Split(o.Name, "/"); len(parts) > 2 {
-			names = append(names, parts[1])
-		}
-	}
-	slices.Sort(names)
-	return slices.Compact(names), nil
-}
-
 // Lineages returns the backups of all incarnations of the cluster, the newest last. It lists names, and reads one header
 // for each stream; if it is known which keys to trust, more, see vet.
 func (s *Store) Lineages(ctx context.Context) ([]Lineage, error) {

@@ -135,7 +135,7 @@ func TestImportVersions_KeysOfTheV2APIAreNotLeftOut(t *testing.T) {
 		if err == nil {
 			f.Close()
 		}
-		if refusal := new(backup.ImportRefusal); !errors.As(err, &refusal) || !strings.Contains(refusal.What, "keys of etcd's v2 API") {
+		if refusal := new(backup.ImportRefusal); !errors.As(err, &refusal) || !strings.Contains(refusal.What, "keys of etcd's v2 API") || !strings.Contains(refusal.Try, "etcdctl snapshot save") {
 			t.Errorf("%s: %v", file, err)
 		}
 	}

@@ -42,6 +42,8 @@ type importPlan struct {
 	Roles          int64             `json:"roles"`
 	Authentication bool              `json:"authentication"`
 	Alarms         int64             `json:"alarms"`
+	Members        int64             `json:"members"`
+	RaftIndex      uint64            `json:"raftIndex"`
 	HashKV         uint32            `json:"hashkv"`
 }
 
@@ -73,7 +75,7 @@ func openImport(ctx context.Context, o restoreOptions) (*importing, error) {
 	}
 	return &importing{file: f, plan: importPlan{
 		File: o.snapshot, Kind: f.Kind, Size: f.Size, SHA256: hex.EncodeToString(f.Digest[:]), Version: f.Version, Compacted: f.Compacted,
-		Keys: f.Keys, Leases: f.Leases, Users: f.Users, Roles: f.Roles, Authentication: f.AuthEnabled, Alarms: f.Alarms, HashKV: f.Hash.Hash,
+		Keys: f.Keys, Leases: f.Leases, Users: f.Users, Roles: f.Roles, Authentication: f.AuthEnabled, Alarms: f.Alarms, Members: f.Members, RaftIndex: f.Index, HashKV: f.Hash.Hash,
 	}}, nil
 }
 
@@ -114,6 +116,7 @@ func (r *restoring) lookImport(ctx context.Context, o backupOptions, _ backup.At
 	p.Target, p.Source, p.Import = shownURL(r.order.Target), r.order.Source, &i.plan
 	p.Lineage, p.Revision = i.file.Incarnation(), i.file.Revision
 	r.order.Lineage, r.order.Revision, r.order.ShownLineage, r.order.ShownRevision = p.Lineage, p.Revision, p.Lineage, p.Revision
+	p.Notes = append(p.Notes, i.doubts()...)
 	if err := cmp.Or(r.fitsVersion(i.file.Version), i.admits(), op.AboveQuota(r.spec, i.file.Size)); err != nil {
 		return refused(err)
 	}
@@ -168,6 +171,17 @@ func (r *restoring) fitsVersion(text string) error {
 		return e
 	}
 	return nil
+}
+
+// doubts are what the data does not show, and other members of its cluster may.
+func (i *importing) doubts() (notes []string) {
+	if n := i.file.Members; n > 1 {
+		notes = append(notes, fmt.Sprintf("the data is of one of %d members, and holds their log up to index %d: what the others have after that is lost; compare the index with theirs", n, i.file.Index))
+	}
+	if i.file.Corrupt > 0 {
+		notes = append(notes, "etcd found that members have different data (alarm CORRUPT), and this data may be the wrong one: compare the HashKV of all members first")
+	}
+	return notes
 }
 
 // admits refuses data with which cke could neither check nor manage the members.
@@ -266,6 +280,7 @@ func (i *importPlan) write(w io.Writer, p restorePlan, colour bool) error {
 	var l term.Labels
 	l.Add("Data", term.Textf("of etcd %s, %s, SHA-256 %s", version, term.Size(i.Size), i.SHA256))
 	l.Add("Revision", term.Textf("%d, compacted to %d", p.Revision, i.Compacted))
+	l.Add("Log", term.Textf("up to index %d, of a cluster of %s", i.RaftIndex, cke.Count(i.Members, "member")))
 	l.Add("Holds", term.Textf("%s, %s", cke.Count(i.Keys, "key"), cke.Count(i.Leases, "lease")))
 	l.Add("Users", term.Textf("%s, %s, authentication %s", cke.Count(i.Users, "user"), cke.Count(i.Roles, "role"), yes[i.Authentication]))
 	if i.Alarms > 0 {

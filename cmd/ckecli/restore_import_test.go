@@ -52,7 +52,7 @@ func TestRestoreFromSnapshot_ShowsStoresAndOrders(t *testing.T) {
 	h.lead("prod")
 	file := h.saved(nil)
 	stdout, _ := h.run(exitDone, "restore", "--from-snapshot", file, "--plan")
-	contains(t, stdout, "prod continues from snapshot "+file+", revision 4\n", "of etcd 3.7, ", "4, compacted to 0", "3 keys, 0 leases", "0 users, 0 roles, authentication off", "as prod.import in file://"+target)
+	contains(t, stdout, "prod continues from snapshot "+file+", revision 4\n", "of etcd 3.7, ", "4, compacted to 0", "of a cluster of 1 member\n", "3 keys, 0 leases", "0 users, 0 roles, authentication off", "as prod.import in file://"+target)
 	if _, err := os.Stat(target); !os.IsNotExist(err) {
 		t.Errorf("a plan writes to the target: %v", err)
 	}
@@ -83,6 +83,20 @@ func TestRestoreFromSnapshot_ShowsStoresAndOrders(t *testing.T) {
 	contains(t, stdout, "prod.import")
 }
 
+// What one member holds may lack what the others acknowledged, or be the data that is wrong.
+func TestRestoreFromSnapshot_NotesWhatOnlyOtherMembersShow(t *testing.T) {
+	for want, info := range map[string]backup.ImportInfo{
+		"": {Members: 1, Index: 12},
+		"one of 3 members, and holds their log up to index 12": {Members: 3, Index: 12},
+		"alarm CORRUPT": {Members: 1, Corrupt: 1},
+	} {
+		i := importing{file: &backup.ImportFile{ImportInfo: info}}
+		if notes := i.doubts(); len(notes) != min(len(want), 1) || want != "" && !strings.Contains(notes[0], want) {
+			t.Errorf("%q", notes)
+		}
+	}
+}
+
 func TestRestoreFromSnapshot_Declares(t *testing.T) {
 	h := newHouse(t)
 	file, target := h.saved(nil), "file://"+filepath.Join(h.dir, "target")
@@ -94,6 +108,8 @@ func TestRestoreFromSnapshot_Declares(t *testing.T) {
 	if err != nil || id.Incarnation == nil || id.Incarnation.State != cke.Awaiting {
 		t.Errorf("%+v, %v", id.Incarnation, err)
 	}
+	_, stderr := h.run(exitRefused, append(args, "--plan")...)
+	contains(t, stderr, "ckecli restore --from-snapshot "+file+" --cluster prod\n")
 }
 
 func TestRestoreFromSnapshot_IsRefused(t *testing.T) {
