@@ -31,8 +31,8 @@ func (i Identity) MarkedLater(nodes []NodeStatus) (marked []Node) {
 			continue
 		}
 		later := !slices.Contains(known, n.Over[len(n.Over)-1])
-		if inc := i.Incarnation; inc != nil && inc.State == Awaiting && !i.continuesFromDeleted() {
-			later = i.continuesFromOver(n)
+		if from, is := i.continuesFrom(); is && !slices.Contains(i.Deleted, from) { // what this store deleted is all on record
+			later = slices.Contains(n.Over, from)
 		}
 		if later {
 			marked = append(marked, n.Node)
@@ -41,25 +41,14 @@ func (i Identity) MarkedLater(nodes []NodeStatus) (marked []Node) {
 	return marked
 }
 
-// continuesFromOver reports whether a mark names the incarnation from which a cluster is declared to be restored: a restore
-// replaced it. An earlier cke named it when a restore was canceled, too, and nothing tells the two apart: an incarnation
-// that is on record as abandoned may have been so before it. What is declared from an earlier record may lack the last
-// memberships.
-func (i Identity) continuesFromOver(n NodeStatus) bool {
-	from, is := i.continuesFrom()
-	return is && slices.Contains(n.Over, from)
-}
-
-// continuesFromDeleted reports whether this store deleted that incarnation: all that it was is on record then.
-func (i Identity) continuesFromDeleted() bool {
-	from, is := i.continuesFrom()
-	return is && slices.Contains(i.Deleted, from)
-}
-
+// continuesFrom is the incarnation from which a cluster is declared to be restored; there is none if nothing is known of the
+// cluster before. A mark that names it shows that a restore replaced it. An earlier cke named it when a restore was canceled,
+// too, and nothing distinguishes the two: an incarnation that is on record as abandoned may have been so before it. What is
+// declared from an earlier record may lack the last memberships.
 func (i Identity) continuesFrom() (incarnation string, is bool) {
-	replaced := i.Incarnation.Replaced
-	if len(replaced) == 0 {
+	inc := i.Incarnation
+	if inc == nil || inc.State != Awaiting || len(inc.Replaced) == 0 {
 		return "", false
 	}
-	return replaced[len(replaced)-1], true
+	return inc.Replaced[len(inc.Replaced)-1], true
 }

@@ -96,6 +96,21 @@ func (s *Store) besides(ctx context.Context, chosen func(lineage string) bool) (
 	return all, nil
 }
 
+// Incarnations returns those of the cluster of which the bucket has anything, also without backups.
+func (s *Store) Incarnations(ctx context.Context) (names []string, err error) {
+	objects, err := s.Bucket.List(ctx, s.Cluster+"/")
+	if err != nil {
+		return nil, fmt.Errorf("list what is there of %s: %w", s.Cluster, err)
+	}
+	for _, o := range objects {
+		if parts := strings.Split(o.Name, "/"); len(parts) > 2 {
+			names = append(names, parts[1])
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names), nil
+}
+
 // LastLife follows what lies beside the backups of one incarnation to the last one that took its place, as far as signatures are as good.
 // unread are newer identities that cannot be read, which may be of a later incarnation or name other members. What cannot be read and is not
 // signed is noted, unless it is known to be of an earlier one.
@@ -171,7 +186,8 @@ func (b Beside) note() string {
 	return what + "; if that incarnation is a later one, its members are not known"
 }
 
-// CompareBeside refuses an order whose backups these are by what lies beside them, see cke.RestoreOrder.RefusedBeside. What is not signed by a key that
+// CompareBeside refuses an order to restore the cluster whose backups these are, from them or from others in this target, by what lies beside
+// them, see cke.RestoreOrder.RefusedBeside. What is not signed by a key that
 // is trusted is noted, whatever the order trusts. identity reads that of the store, which is read once more after what lies there: what this
 // store wrote, it still has. had are the digests of what lay there and the store had all of, see cke.BackupTarget.
 func (s *Store) CompareBeside(ctx context.Context, o cke.RestoreOrder, had []string, identity func(context.Context) (cke.Identity, error)) (refusal *cke.Error, notes []string, err error) {
@@ -179,6 +195,7 @@ func (s *Store) CompareBeside(ctx context.Context, o cke.RestoreOrder, had []str
 	if err != nil {
 		return nil, nil, err
 	}
+	o.Source = s.Cluster // what lies there is named by it
 	life := id.LifeBeside()
 	if !id.ComparesBeside(life) {
 		return nil, nil, nil

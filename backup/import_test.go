@@ -160,10 +160,10 @@ func (h *handMade) restoredFrom(t *testing.T, s *backup.Store, f *backup.ImportF
 func TestImport_SnapshotIsStoredOnceAndRestoresExactly(t *testing.T) {
 	h := newHandMade(t)
 	f := opened(t, h.save(t), false)
-	want := backup.ImportInfo{Keys: int64(len(h.state.KVs)), Users: 3, Roles: 1, Alarms: 1, Admitted: true, Version: "3.7.0",
+	want := backup.ImportInfo{Keys: int64(len(h.state.KVs)), Users: 3, Roles: 1, Alarms: 1, Members: 1, Admitted: true, Version: "3.7.0",
 		Hash: backup.Hash{Revision: h.state.Revision, Compacted: h.state.Revision - 1, Hash: h.hash}}
 	want.SnapshotInfo = backup.SnapshotInfo{Revision: h.state.Revision, Compacted: h.state.Revision - 1, AuthRevision: f.AuthRevision, AuthEnabled: true, Leases: 1}
-	if d := cmp.Diff(want, f.ImportInfo, cmp.FilterPath(func(p cmp.Path) bool { return p.Last().String() == ".index" }, cmp.Ignore())); d != "" || f.Kind != backup.ImportSnapshot {
+	if d := cmp.Diff(want, f.ImportInfo, cmp.FilterPath(func(p cmp.Path) bool { return p.Last().String() == ".Index" }, cmp.Ignore())); d != "" || f.Kind != backup.ImportSnapshot {
 		t.Errorf("%s: %s", f.Kind, d)
 	}
 	s := importer(t, backuptest.NewMemory())

@@ -86,7 +86,7 @@ func (f *ImportFile) open(ctx context.Context, path string, unproved bool) error
 		return err
 	}
 	if f.Kind == ImportDirectory {
-		return checkMember(ctx, filepath.Join(path, "member"), f.index)
+		return checkMember(ctx, filepath.Join(path, "member"), f.Index)
 	}
 	return nil
 }
@@ -136,7 +136,7 @@ func (f *ImportFile) measure(ctx context.Context, unproved bool) error {
 		return damaged("%s is truncated: a database of %d bytes does not end with a whole page, and no SHA-256 follows it", f.Path, f.Size)
 	case f.Kind == "" && !unproved:
 		return &ImportRefusal{What: f.Path + " has no hash at its end, so nothing shows that it is whole", Try: "take it with `etcdctl snapshot save`, " +
-			"or name the data directory of the stopped member; --skip-hash-check accepts a copied member/snap/db, without what only the write-ahead log has"}
+			"or name the data directory of the stopped member; --skip-hash-check accepts a member/snap/db that was copied from a stopped etcd, without what only the write-ahead log has"}
 	case f.Kind == "":
 		f.Kind = ImportDatabase
 	}

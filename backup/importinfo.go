@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"strconv"
 
 	bolt "go.etcd.io/bbolt"
 
@@ -16,6 +17,7 @@ var (
 	bucketCluster = []byte("cluster")
 	bucketUsers   = []byte("authUsers")
 	bucketRoles   = []byte("authRoles")
+	bucketMembers = []byte("members")
 
 	storageVersion  = []byte("storageVersion")
 	clusterVersion  = []byte("clusterVersion")
@@ -27,15 +29,17 @@ type ImportInfo struct {
 	SnapshotInfo
 	// Keys counts those that are there at the revision.
 	Keys int64
-	// Users, Roles and Alarms are counted; Admitted: the user that cke is has the role root.
-	Users, Roles, Alarms int64
-	Admitted             bool
+	// Users, Roles and Alarms are counted; Admitted: the user that cke is has the role root. Corrupt are the alarms of members
+	// whose data etcd found to differ from that of others.
+	Users, Roles, Alarms, Corrupt int64
+	Admitted                      bool
+	// Members counts those of the etcd that the data is of, and Index is the newest entry of their log that it holds.
+	Members int64
+	Index   uint64
 	// Version is the one whose format the data has, as far as it is recorded: "3.6.0".
 	Version string
 	// Hash is etcd's HashKV at the revision.
 	Hash Hash
-	// index is the newest entry of the raft log that the database holds.
-	index uint64
 }
 
 // readImport reads a database whose tree was checked.
@@ -62,7 +66,7 @@ func readImport(ctx context.Context, path string) (info ImportInfo, err error) {
 func (i *ImportInfo) describe(tx *bolt.Tx) {
 	meta := tx.Bucket(bucketMeta)
 	if v := meta.Get(consistentIndex); len(v) == 8 {
-		i.index = binary.BigEndian.Uint64(v)
+		i.Index = binary.BigEndian.Uint64(v)
 	}
 	i.Version = string(meta.Get(storageVersion)) // since 3.6
 	if b := tx.Bucket(bucketCluster); b != nil && i.Version == "" {
@@ -78,12 +82,35 @@ func (i *ImportInfo) describe(tx *bolt.Tx) {
 		return n
 	}
 	i.Users, i.Roles, i.Alarms = count(bucketUsers), count(bucketRoles), count(bucketAlarm)
+	i.Members = count(bucketMembers)
+	if b := tx.Bucket(bucketAlarm); b != nil {
+		c := b.Cursor()
+		for k, _ := c.First(); k != nil; k, _ = c.Next() {
+			if a := alarmOf(k); a.Kind == "CORRUPT" && !a.StopsWrites() {
+				i.Corrupt++
+			}
+		}
+	}
 	if b := tx.Bucket(bucketUsers); b != nil {
 		const roles = 3 // of authpb.User
 		eachField(b.Get([]byte(cke.EtcdUser)), func(field, _ uint64, data []byte) {
 			i.Admitted = i.Admitted || field == roles && string(data) == "root"
 		})
 	}
+}
+
+// alarmOf reads an alarm, which etcd stores as a key. Source: etcd api, etcdserverpb.AlarmMember.
+func alarmOf(key []byte) (a cke.Alarm) {
+	const member, kind, corrupt = 1, 2, 2
+	eachField(key, func(field, number uint64, _ []byte) {
+		switch {
+		case field == member:
+			a.MemberID = strconv.FormatUint(number, 16)
+		case field == kind && number == corrupt:
+			a.Kind = "CORRUPT"
+		}
+	})
+	return a
 }
 
 // eachField calls visit with the fields of a message of protocol buffers: a number or bytes. It returns false if that is none.

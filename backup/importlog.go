@@ -36,7 +36,7 @@ type logReader struct {
 	after []bool
 	// received is a snapshot that a leader sent and that is not the database yet; 0: none.
 	received uint64
-	// v2 is set by a request that changes a key of the v2 API.
+	// v2 is set by a request that writes a key of the v2 API, which may have been deleted since.
 	v2      bool
 	sum     uint32
 	chained bool
@@ -71,7 +71,8 @@ func checkMember(ctx context.Context, member string, applied uint64) error {
 	}
 	switch {
 	case keys || l.v2:
-		return &ImportRefusal{What: member + " has keys of etcd's v2 API, which no database of etcd 3 holds", Try: "move them to the v3 API, or delete them, with etcd 3.5, then import again"}
+		return &ImportRefusal{What: member + " has keys of etcd's v2 API, or had some before they were deleted, and no database of etcd 3 holds such keys",
+			Try: "with etcd 3.5, copy those that are needed to the v3 API; then take a snapshot, which leaves them out: etcdctl snapshot save FILE"}
 	case requests > 0:
 		return noLog(dir, fmt.Sprintf("the log has %d requests that the database does not hold yet, %d of them known to be committed", requests, committed))
 	case l.received > applied:

@@ -146,6 +146,9 @@ func (s *Store) signedOf(ctx context.Context, all []listedFile) (f FoundFile, er
 		f.Newer = f.Doubts[0].Err
 	}
 	if base == "" && f.Trusted {
+		if last := f.Doubts[len(f.Doubts)-1]; last.Data == nil && len(f.Doubts) > 1 { // why no older one is read
+			f.Newer = fmt.Errorf("%w; %v", f.Newer, last.Err)
+		}
 		return f, f.Newer
 	}
 	return f, nil
@@ -167,8 +170,8 @@ func (s *Store) signedThere(ctx context.Context, all []listedFile, f *FoundFile)
 			if !trusted {
 				left, last = left-1, o.Name
 			}
-		} else if o.signature && !f.Trusted {
-			known = false
+		} else if o.signature {
+			known = known && f.Trusted
 			f.Doubts = append(f.Doubts, tooMany(o.Name, "the %d newest files with signatures, down to %s, are signed by no trusted key, and no more are read: delete these, and their signatures", keptFiles, last))
 			continue
 		}

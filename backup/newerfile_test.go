@@ -226,6 +226,31 @@ func TestTrustedFile_ReadsNotAllThatIsNotSigned(t *testing.T) {
 	}
 }
 
+// The newest identity is damaged, and between it and the sound one before lie many files that others signed: why that one is not read is said.
+func TestTrustedFile_SaysWhyAnOlderFileIsNotRead(t *testing.T) {
+	i := twoIdentities(t)
+	sound, _ := i.newest(t)
+	between := i.now
+	i.now = i.now.Add(24 * time.Hour)
+	i.put(t, "three")
+	damaged, _ := i.newest(t)
+	i.Set(damaged, []byte("{}"))
+	for n := range 100 {
+		between = between.Add(time.Minute)
+		text := fmt.Append(nil, n)
+		name := fmt.Sprintf("prod/a1b2/identity/%s-%x", between.Format("20060102T150405.000Z"), sha256.Sum256(text))
+		i.Set(name, text)
+		i.Set(strings.Replace(name, "/identity/", "/signatures/identity-", 1), []byte("{}"))
+	}
+	f, err := i.store.TrustedFile(t.Context(), "a1b2", backup.FileIdentity)
+	if !f.Trusted || !backup.IsDamage(err) || !strings.Contains(err.Error(), damaged) || !strings.Contains(err.Error(), "the 100 newest files with signatures") {
+		t.Errorf("%+v, %v", f, err)
+	}
+	if !slices.ContainsFunc(f.Doubts, func(d backup.Doubt) bool { return d.Object == sound }) {
+		t.Error("the one that is not read is not in doubt")
+	}
+}
+
 // A signature cannot be written, attempt after attempt. Once it can, what was left is signed, or, if it says something else by then or what
 // lies in place of its signature is none, is older than what is written.
 func TestPutFile_SignsWhatItLeftWithoutASignature(t *testing.T) {

@@ -179,6 +179,8 @@ func (w *witness) see(h Header) error {
 		return damaged("%w: the key is %s", ErrUntrusted, h.Signature.Key)
 	case w.signed:
 		return damaged("%w: it has no signature, but objects before it have one", ErrUntrusted)
+	case IsImport(w.s.Cluster): // it is no older than signatures are
+		return damaged("%w: it has no signature, and what is imported is signed", ErrUntrusted)
 	case w.signing: // it is no damage: it can be read
 		return fmt.Errorf("%w: %s has no signature, and a merge would sign its content; take a full instead (`ckecli backup now`), or accept it with --trust any, which makes a full without a signature", ErrUntrusted, h.Place.Name())
 	}

@@ -8,14 +8,13 @@ import (
 	"cke/backup"
 )
 
-// compare refuses a restore from the cluster's own backups if the identities beside them show that the store is older than the cluster, or cannot be
-// read. A restore on record that was compared before goes on where they cannot be read any more.
+// compare refuses a restore if the identities beside the cluster's own backups in the target show that the store is older than the cluster, or
+// cannot be read, whatever is restored from there. A restore on record that was compared before continues where they cannot be read any more.
 func (s *snapshots) compare(ctx context.Context, id string, o cke.RestoreOrder, from *backup.Store, progress func(string)) error {
-	if o.Source != s.cluster {
-		return nil
-	}
+	own := *from
+	own.Cluster = s.cluster
 	status, _ := s.store.Status(ctx, s.cluster) // where it cannot be read, no digest is known
-	refusal, notes, err := from.CompareBeside(ctx, o, status.Beside(o.Target), func(ctx context.Context) (cke.Identity, error) { return s.store.Identity(ctx, s.cluster) })
+	refusal, notes, err := own.CompareBeside(ctx, o, status.Beside(o.Target), func(ctx context.Context) (cke.Identity, error) { return s.store.Identity(ctx, s.cluster) })
 	if err != nil {
 		return cannotExtract(ctx, o, err)
 	}
@@ -49,7 +48,7 @@ func (s *snapshots) compareFetched(ctx context.Context, id string, o cke.Restore
 	s.mu.Lock()
 	compared := s.compared[id]
 	s.mu.Unlock()
-	if compared || o.Survivor != "" || o.Source != s.cluster {
+	if compared || o.Survivor != "" {
 		return nil
 	}
 	if r, recorded, err := s.onRecord(ctx, id); err != nil || recorded && r.Compared {

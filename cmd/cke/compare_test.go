@@ -238,3 +238,25 @@ func TestRestore_TheComparisonIsCheap(t *testing.T) {
 		t.Errorf("%d listings, %d reads", c.lists, c.reads)
 	}
 }
+
+// What is restored is not the cluster's: the data that was imported into it, or the backups of another cluster. What lies beside the cluster's own
+// backups in that target says all the same whether the store has all members.
+func TestRestore_OfOtherDataIsComparedToo(t *testing.T) {
+	b := newBeside(t)
+	b.refused("its own backups", "", nil)
+	data, err := backup.OpenImport(t.Context(), b.file(b.task.ID), true)
+	mustIn(t)(err)
+	defer data.Close()
+	b.task.Restore.Source = backup.ImportName("prod")
+	into := &backup.Store{Bucket: backup.Dir(b.dir), Cluster: b.task.Restore.Source, Signer: b.signer, Scratch: t.TempDir()}
+	place, err := into.Import(t.Context(), data, backup.ImportOptions{})
+	mustIn(t)(err)
+	b.task.Restore.Lineage, b.task.Restore.Revision = place.Lineage, place.Revision
+	b.put(b.signer, b.life, cke.EscrowFormat, b.stored("127.0.0.104"))
+	b.refused("fetched before", cke.CodeOlderStore, []string{"the member of 127.0.0.104", "--accept join-127.0.0.104"})
+	mustIn(t)(os.RemoveAll(b.snapshots.dir))
+	b.refused("read now", cke.CodeOlderStore, []string{"the member of 127.0.0.104"})
+	b.damage(b.life)
+	b.refused("damaged", cke.CodeBackupDamaged, []string{"beside the backups of prod cannot be read"})
+	b.refused("accepted", "", nil, b.life+"/identity")
+}

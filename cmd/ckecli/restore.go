@@ -90,7 +90,7 @@ stopped member. The file is checked, stored as a full in the target as CLUSTER.i
 	f.StringVar(&o.backups.cluster, "source-cluster", "", "`name` of the cluster in the target, if it is another one")
 	f.StringVarP(&o.file, "file", "f", "", "cluster `file` of a cluster that is not in the store yet")
 	f.StringVar(&o.snapshot, "from-snapshot", "", "snapshot `file` of etcdctl, or the data directory of a stopped member")
-	f.BoolVar(&o.skipHash, "skip-hash-check", false, "with --from-snapshot, accept a copied member/snap/db, which has no hash")
+	f.BoolVar(&o.skipHash, "skip-hash-check", false, "with --from-snapshot, accept a member/snap/db that was copied from a stopped etcd, which has no hash")
 	o.backups.addScratch(cmd)
 	f.BoolVar(&o.cancel, "cancel", false, "cancel a restore of which no member was started")
 	must(cmd.RegisterFlagCompletionFunc("from", cobra.NoFileCompletions))

@@ -29,7 +29,7 @@ func (r *restoring) declareFile(ctx context.Context, o restoreOptions) error {
 	if _, err := r.store.Spec(ctx, c.Name); !errors.Is(err, cke.ErrNotFound) {
 		if err == nil {
 			err = &cke.Error{Code: cke.CodeConflict, What: "cluster " + c.Name + " is in the store already", Unchanged: true,
-				Facts: []string{"its file is changed with `ckecli cluster set`, then it is restored"}, Try: "ckecli restore --cluster " + c.Name}
+				Facts: []string{"its file is changed with `ckecli cluster set`, then it is restored"}, Try: r.again(c.Name)}
 		}
 		return err
 	}
@@ -59,6 +59,14 @@ func (r *restoring) declareFile(ctx context.Context, o restoreOptions) error {
 		return err
 	}
 	return r.vouched(o)
+}
+
+// again is the command for a cluster that is declared already.
+func (r *restoring) again(cluster string) string {
+	if r.imports != nil {
+		return "ckecli restore --from-snapshot " + r.imports.plan.File + " --cluster " + cluster
+	}
+	return "ckecli restore --cluster " + cluster
 }
 
 // declareEscrow brings back a cluster of which nothing is left but its backups.

@@ -42,6 +42,8 @@ type importPlan struct {
 	Roles          int64             `json:"roles"`
 	Authentication bool              `json:"authentication"`
 	Alarms         int64             `json:"alarms"`
+	Members        int64             `json:"members"`
+	RaftIndex      uint64            `json:"raftIndex"`
 	HashKV         uint32            `json:"hashkv"`
 }
 
@@ -53,7 +55,7 @@ const oldestImport = 5
 
 // checkImport refuses flags that mean nothing together.
 func (o restoreOptions) checkImport(cmd *cobra.Command) error {
-	only, without := []string{"skip-hash-check", "scratch"}, []string{"revision", "time", "lineage", "source-cluster", "accept", "ignore-hash", "cancel"}
+	only, without := []string{"skip-hash-check", "scratch"}, []string{"revision", "time", "lineage", "source-cluster", "ignore-hash", "cancel"}
 	for _, name := range append(only, without...) {
 		switch changed := cmd.Flags().Changed(name); {
 		case changed && o.snapshot == "" && slices.Contains(only, name):
@@ -73,7 +75,7 @@ func openImport(ctx context.Context, o restoreOptions) (*importing, error) {
 	}
 	return &importing{file: f, plan: importPlan{
 		File: o.snapshot, Kind: f.Kind, Size: f.Size, SHA256: hex.EncodeToString(f.Digest[:]), Version: f.Version, Compacted: f.Compacted,
-		Keys: f.Keys, Leases: f.Leases, Users: f.Users, Roles: f.Roles, Authentication: f.AuthEnabled, Alarms: f.Alarms, HashKV: f.Hash.Hash,
+		Keys: f.Keys, Leases: f.Leases, Users: f.Users, Roles: f.Roles, Authentication: f.AuthEnabled, Alarms: f.Alarms, Members: f.Members, RaftIndex: f.Index, HashKV: f.Hash.Hash,
 	}}, nil
 }
 
@@ -114,6 +116,7 @@ func (r *restoring) lookImport(ctx context.Context, o backupOptions, _ backup.At
 	p.Target, p.Source, p.Import = shownURL(r.order.Target), r.order.Source, &i.plan
 	p.Lineage, p.Revision = i.file.Incarnation(), i.file.Revision
 	r.order.Lineage, r.order.Revision, r.order.ShownLineage, r.order.ShownRevision = p.Lineage, p.Revision, p.Lineage, p.Revision
+	p.Notes = append(p.Notes, i.doubts()...)
 	if err := cmp.Or(r.fitsVersion(i.file.Version), i.admits(), op.AboveQuota(r.spec, i.file.Size)); err != nil {
 		return refused(err)
 	}
@@ -137,7 +140,11 @@ func (r *restoring) lookImport(ctx context.Context, o backupOptions, _ backup.At
 		return refused(&cke.Error{Code: cke.CodeBackupKey, What: "the leader could not open what is imported", Unchanged: true,
 			Facts: []string{"the cluster file wants backups encrypted, and no key is given that opens them"}, Try: "lend the private part of one of the recipients with --key FILE"})
 	}
-	return r.noSecond(ctx)
+	unread := func(err error) error { return i.into.fail(ctx, "read what lies beside the backups of "+r.cluster, err) }
+	if err := r.compare(ctx, i.into.of(r.cluster), unread); err != nil {
+		return err
+	}
+	return r.noSecond(ctx, o)
 }
 
 // fitsVersion refuses data that the declared etcd cannot read, and that of releases that cke does not know.
@@ -166,6 +173,17 @@ func (r *restoring) fitsVersion(text string) error {
 	return nil
 }
 
+// doubts are what the data does not show, and other members of its cluster may.
+func (i *importing) doubts() (notes []string) {
+	if n := i.file.Members; n > 1 {
+		notes = append(notes, fmt.Sprintf("the data is of one of %d members, and holds their log up to index %d: what the others have after that is lost; compare the index with theirs", n, i.file.Index))
+	}
+	if i.file.Corrupt > 0 {
+		notes = append(notes, "etcd found that members have different data (alarm CORRUPT), and this data may be the wrong one: compare the HashKV of all members first")
+	}
+	return notes
+}
+
 // admits refuses data with which cke could neither check nor manage the members.
 func (i *importing) admits() error {
 	if !i.file.AuthEnabled || i.file.Admitted {
@@ -190,20 +208,38 @@ func (r *restoring) opens() (bool, error) {
 	return backup.Opens(i.to, keys), nil
 }
 
-// noSecond refuses to declare a cluster of whose name the target has backups: members that they name may serve.
-func (r *restoring) noSecond(ctx context.Context) error {
-	if r.asked.Declare == nil {
-		return nil
+// noSecond refuses data for a cluster of which no incarnation is on record, while its own target or that of the data has something
+// of a cluster of its name: members that it names may serve. What this store deleted is no obstacle.
+func (r *restoring) noSecond(ctx context.Context, o backupOptions) error {
+	id, err := r.store.Identity(ctx, r.cluster)
+	if err != nil || id.LifeBeside() != "" {
+		return err
 	}
-	names, err := backup.Clusters(ctx, r.imports.into.bucket)
-	if err != nil {
-		return r.imports.into.fail(ctx, "list the backups", err)
+	targets := []*backups{r.imports.into}
+	if own := r.spec.Backup.Target; own != "" && own != r.order.Target {
+		if o.target = own; r.asked.Declare == nil { // with the credentials in the store
+			o.target = ""
+		}
+		b, err := r.app.openBackups(ctx, o)
+		if err != nil {
+			return err
+		}
+		defer b.Close()
+		targets = append(targets, b)
 	}
-	if !slices.Contains(names, r.cluster) {
-		return nil
+	for _, b := range targets {
+		there, err := b.of(r.cluster).Incarnations(ctx)
+		if err != nil {
+			return b.fail(ctx, "list the backups", err)
+		}
+		known := append(id.IDs(), id.Deleted...)
+		if !slices.ContainsFunc(there, func(i string) bool { return !slices.Contains(known, i) }) {
+			continue
+		}
+		return refused(&cke.Error{Code: cke.CodeImport, What: fmt.Sprintf("%s has backups of a cluster %s, or its identity, and the store has no record of it", b.where, r.cluster), Unchanged: true,
+			Facts: []string{"its members may serve", "restore it first, from that target: then its data can be replaced by that of " + r.imports.plan.File}, Try: "give the new cluster another name"})
 	}
-	return refused(&cke.Error{Code: cke.CodeImport, What: "the target has backups of a cluster " + r.cluster + ", which the store does not have", Unchanged: true,
-		Facts: []string{"its members may serve", "restore it first, from these backups: then its data can be replaced by that of " + r.imports.plan.File}, Try: "give the new cluster another name, or another target with --from URL"})
+	return nil
 }
 
 // storeImport stores the data in the target, which changes nothing else.
@@ -244,6 +280,7 @@ func (i *importPlan) write(w io.Writer, p restorePlan, colour bool) error {
 	var l term.Labels
 	l.Add("Data", term.Textf("of etcd %s, %s, SHA-256 %s", version, term.Size(i.Size), i.SHA256))
 	l.Add("Revision", term.Textf("%d, compacted to %d", p.Revision, i.Compacted))
+	l.Add("Log", term.Textf("up to index %d, of a cluster of %s", i.RaftIndex, cke.Count(i.Members, "member")))
 	l.Add("Holds", term.Textf("%s, %s", cke.Count(i.Keys, "key"), cke.Count(i.Leases, "lease")))
 	l.Add("Users", term.Textf("%s, %s, authentication %s", cke.Count(i.Users, "user"), cke.Count(i.Roles, "role"), yes[i.Authentication]))
 	if i.Alarms > 0 {

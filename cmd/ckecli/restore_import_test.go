@@ -52,7 +52,7 @@ func TestRestoreFromSnapshot_ShowsStoresAndOrders(t *testing.T) {
 	h.lead("prod")
 	file := h.saved(nil)
 	stdout, _ := h.run(exitDone, "restore", "--from-snapshot", file, "--plan")
-	contains(t, stdout, "prod continues from snapshot "+file+", revision 4\n", "of etcd 3.7, ", "4, compacted to 0", "3 keys, 0 leases", "0 users, 0 roles, authentication off", "as prod.import in file://"+target)
+	contains(t, stdout, "prod continues from snapshot "+file+", revision 4\n", "of etcd 3.7, ", "4, compacted to 0", "of a cluster of 1 member\n", "3 keys, 0 leases", "0 users, 0 roles, authentication off", "as prod.import in file://"+target)
 	if _, err := os.Stat(target); !os.IsNotExist(err) {
 		t.Errorf("a plan writes to the target: %v", err)
 	}
@@ -83,14 +83,33 @@ func TestRestoreFromSnapshot_ShowsStoresAndOrders(t *testing.T) {
 	contains(t, stdout, "prod.import")
 }
 
+// What one member holds may lack what the others acknowledged, or be the data that is wrong.
+func TestRestoreFromSnapshot_NotesWhatOnlyOtherMembersShow(t *testing.T) {
+	for want, info := range map[string]backup.ImportInfo{
+		"": {Members: 1, Index: 12},
+		"one of 3 members, and holds their log up to index 12": {Members: 3, Index: 12},
+		"alarm CORRUPT": {Members: 1, Corrupt: 1},
+	} {
+		i := importing{file: &backup.ImportFile{ImportInfo: info}}
+		if notes := i.doubts(); len(notes) != min(len(want), 1) || want != "" && !strings.Contains(notes[0], want) {
+			t.Errorf("%q", notes)
+		}
+	}
+}
+
 func TestRestoreFromSnapshot_Declares(t *testing.T) {
 	h := newHouse(t)
 	file, target := h.saved(nil), "file://"+filepath.Join(h.dir, "target")
-	h.run(exitDone, "restore", "--from-snapshot", file, "--file", h.write("prod.yml", newerFile), "--from", target, "--confirm", "prod", "--no-wait")
+	args := []string{"restore", "--from-snapshot", file, "--file", h.write("prod.yml", newerFile), "--from", target}
+	stdout, _ := h.run(exitDone, append(args, "--plan")...)
+	contains(t, stdout, "not observed")
+	h.run(exitDone, append(args, "--confirm", "prod", "--no-wait")...)
 	id, err := h.store.Identity(h.ctx(), "prod")
 	if err != nil || id.Incarnation == nil || id.Incarnation.State != cke.Awaiting {
 		t.Errorf("%+v, %v", id.Incarnation, err)
 	}
+	_, stderr := h.run(exitRefused, append(args, "--plan")...)
+	contains(t, stderr, "ckecli restore --from-snapshot "+file+" --cluster prod\n")
 }
 
 func TestRestoreFromSnapshot_IsRefused(t *testing.T) {
@@ -143,6 +162,7 @@ func TestRestoreFromSnapshot_IsRefused(t *testing.T) {
 		{exitRefused, []string{"CKE405", "--from URL"}, file, []string{"--file", h.write("prod.yml", newerFile)}},
 		{exitRefused, []string{"CKE421", "no hash at its end", "--skip-hash-check"}, bare, in("")},
 		{exitDone, nil, bare, append(in(""), "--skip-hash-check", "--plan")},
+		{exitDone, nil, file, append(in(""), "--accept", "a1b2/identity", "--plan")},
 		{exitDamaged, []string{"CKE421", "truncated", "Nothing was changed."}, cut, in("")},
 		{exitRefused, []string{"CKE421", "no data directory"}, h.dir, in("")},
 		{exitRefused, []string{"CKE113", "the data is of etcd 3.7, which etcd 3.6.16 cannot read"}, file, in(clusterFile)},
@@ -168,13 +188,32 @@ func TestRestoreFromSnapshot_IsRefused(t *testing.T) {
 	}
 }
 
-// A target with backups of the cluster's name has members on record that may serve.
+// A target with backups of the cluster's name, or with its identity, has members on record that may serve: the one that the data is
+// stored in, and the cluster's own.
 func TestRestoreFromSnapshot_DeclaresNoSecondClusterOfAName(t *testing.T) {
-	h := newBackedUpHouse(t)
-	h.house = newHouse(t)
-	file := h.saved(nil)
-	_, stderr := h.run(exitRefused, "restore", "--from-snapshot", file, "--file", h.write("prod.yml", newerFile), "--from", h.url, "--confirm", "prod")
-	contains(t, stderr, "CKE421", "the target has backups of a cluster prod, which the store does not have")
+	h := newLostHost(t)
+	file, empty, none := h.saved(nil), "file://"+filepath.Join(h.house.dir, "empty"), filepath.Join(h.house.dir, "none")
+	declared := h.write("prod.yml", newerFile+"backup: {target: \""+h.url+"\"}\n")
+	undeclared := h.write("bare.yml", newerFile)
+	refused := func(args ...string) {
+		t.Helper()
+		_, stderr := h.run(exitRefused, append([]string{"restore", "--from-snapshot", file, "--plan"}, args...)...)
+		contains(t, stderr, "CKE421", h.url+" has backups of a cluster prod", "give the new cluster another name\n")
+	}
+	refused("--file", undeclared, "--from", h.url)
+	refused("--file", declared, "--from", empty)
+	h.put(t, h.signer, "a1b2", clusterFile, identityOf(t, "a1b2", clusterFile))
+	for _, folder := range []string{"full", "delta"} {
+		h.remove(t, "a1b2/"+folder)
+	}
+	if left, err := backup.Clusters(t.Context(), h.to); err != nil || left != nil {
+		t.Fatal(left, err)
+	}
+	refused("--file", undeclared, "--from", h.url)
+	h.run(exitDone, "restore", "--from-snapshot", file, "--plan", "--file", undeclared, "--from", "file://"+none)
+	h.run(exitDone, "cluster", "set", "--no-wait", declared) // and nothing was made of it
+	refused()
+	refused("--from", empty)
 }
 
 // Where no key file can be read, nothing can be signed, and no leader would restore it.

@@ -83,7 +83,7 @@ func (r *restoring) look(ctx context.Context, o backupOptions, at backup.At) err
 	if r.asked.Declare != nil && r.order.Source == r.cluster {
 		b.past = backup.OfDeclared(r.asked.Declare.Identity, r.app.now())
 	}
-	if err := r.compare(ctx, b.of(r.order.Source), note); err != nil {
+	if err := r.compare(ctx, b.of(r.cluster), note); err != nil {
 		return err
 	}
 	found, err := b.of(r.order.Source).FindFor(ctx, at, backup.ExtractOptions{IgnoreHash: r.order.IgnoreHash})
@@ -115,7 +115,7 @@ func (r *restoring) look(ctx context.Context, o backupOptions, at backup.At) err
 // compare refuses what the leader would refuse by the identities beside the backups. Without the key file only the leader knows which of them to
 // trust. A cluster that is declared has its identity from there.
 func (r *restoring) compare(ctx context.Context, s *backup.Store, note func(error) error) error {
-	if r.asked.Declare != nil || r.order.Source != r.cluster || len(s.Trusted) == 0 {
+	if r.asked.Declare != nil || len(s.Trusted) == 0 {
 		return nil
 	}
 	status, _ := r.store.Status(ctx, r.cluster) // where it cannot be read, no digest is known
@@ -203,8 +203,12 @@ func (r *restoring) planNode(n cke.Node, st cke.Status, id cke.Identity, founder
 			row.Now = "member " + m.State
 		}
 	}
-	if has != "" && row.Now == "no member" {
+	switch {
+	case row.Now != "no member":
+	case has != "":
 		row.Now = "member"
+	case r.plan.Declared: // the leader observes it first
+		row.Now = "not observed"
 	}
 	for _, s := range st.Nodes {
 		if s.Node.Address == n.Address && !s.Answered() {

@@ -1,6 +1,8 @@
 package strategy_test
 
 import (
+	"cmp"
+	"strings"
 	"testing"
 
 	"cke"
@@ -28,6 +30,8 @@ func TestDecide_MakesNoClusterBesideALaterMark(t *testing.T) {
 	awaiting := func(s *scene) {
 		s.Identity.Incarnation = &cke.Incarnation{ID: "awaits", State: cke.Awaiting, Replaced: []string{"first", "second"}}
 	}
+	unknown := func(s *scene) { s.Identity = cke.Identity{}.Awaiting(noon) }
+	imported := cke.RestoreOrder{Source: "demo.import", Lineage: "ab12"}
 	deleted := func(s *scene) { s.Identity.Deleted = []string{"second", "j1"} }
 	for name, c := range map[string]struct {
 		scene *scene
@@ -35,9 +39,14 @@ func TestDecide_MakesNoClusterBesideALaterMark(t *testing.T) {
 		free  bool
 	}{
 		"no mark": {scene: blank(), free: true},
-		"an incarnation that nobody knows is over":                 {scene: blank("first")},
-		"of an incarnation that nobody knows":                      {scene: blank("j9")},
-		"an operator names what to restore":                        {scene: blank("first"), order: cke.RestoreOrder{Lineage: "first"}},
+		"an incarnation that nobody knows is over":           {scene: blank("first")},
+		"of an incarnation that nobody knows":                {scene: blank("j9")},
+		"an operator names what to restore":                  {scene: blank("first"), order: cke.RestoreOrder{Lineage: "first"}},
+		"what is restored is another cluster's":              {scene: blank("first"), order: imported},
+		"declared for that, and nothing is known before it":  {scene: blank("first").with(unknown), order: imported},
+		"declared for that, after a deletion":                {scene: blank("second").with(unknown).with(deleted), order: imported, free: true},
+		"declared, and nothing is known before it":           {scene: blank("first").with(unknown)},
+		"declared so, and an operator names what to restore": {scene: blank("first").with(unknown), order: cke.RestoreOrder{Lineage: "first"}},
 		"it was deleted":                                           {scene: blank("j0", "j1", "second").with(deleted), free: true},
 		"another one came after it was deleted":                    {scene: blank("second", "third").with(deleted)},
 		"a member of another one ended after that":                 {scene: blank("second", "j9").with(deleted)},
@@ -60,10 +69,14 @@ func TestDecide_MakesNoClusterBesideALaterMark(t *testing.T) {
 			if begun != (c.free && !awaits) || !begun && !awaits && (len(d.Blockers) != 1 || d.Blockers[0].Code != cke.CodeOlderStore || d.Blockers[0].Node != "n2" || d.Blockers[0].Remedy == "") {
 				t.Errorf("%#v: %s %+v", d.Operation, d.Reason, d.Blockers)
 			}
-			c.order.Target, c.order.Source = "file:///b", "demo"
+			c.order.Target, c.order.Source = "file:///b", cmp.Or(c.order.Source, "demo")
 			why := strategy.RestoreRefusal(c.scene.Input, c.order)
-			if free := c.free || c.order.Lineage != ""; free != (why == nil) || why != nil && why.Code != cke.CodeOlderStore {
+			named := c.order.Source == "demo" && c.order.Lineage != ""
+			if free := c.free || named; free != (why == nil) || why != nil && why.Code != cke.CodeOlderStore {
 				t.Errorf("a restore: %v", why)
+			}
+			if why != nil && strings.Contains(why.Try+strings.Join(why.Facts, ""), "--lineage") != (c.order.Source == "demo") {
+				t.Errorf("the way out: %v", why)
 			}
 		})
 	}

@@ -43,6 +43,42 @@ func TestRestore_OnANewHostHeedsTheListOfAMemberThatAnswers(t *testing.T) {
 	}
 }
 
+// A cluster is declared to get another cluster's data, and members of its name that are not on record run: another store may have
+// them, and clients write to them. They are reported and not replaced, until the operator has stopped them. For backups of the
+// cluster itself they are its former members.
+func TestRestore_ADeclaredClusterReplacesNoOtherWithForeignData(t *testing.T) {
+	for name, c := range map[string]struct {
+		state   cke.ContainerState
+		source  string
+		refused bool
+	}{
+		"it runs":                          {cke.ContainerRunning, "demo.import", true},
+		"from another cluster's backups":   {cke.ContainerRunning, "other", true},
+		"it was stopped for good":          {cke.ContainerExited, "demo.import", false},
+		"from backups of the cluster":      {cke.ContainerRunning, "demo", false},
+		"there is no container":            {"", "demo.import", false},
+		"none, from the cluster's backups": {"", "demo", false},
+	} {
+		for _, known := range []bool{false, true} { // whether memberships of it are on record
+			s := awaiting(3)
+			if known {
+				s = formed(3)
+				s.Identity = s.Identity.Awaiting(noon)
+			}
+			if c.state != "" {
+				foreignDemo(s.node(2), c.state)
+			}
+			s.restored()
+			s.Requests.Tasks[0].Restore.Source = c.source
+			d := strategy.Decide(s.Input)
+			r, is := d.Operation.(op.Refuse)
+			if is != c.refused || is && (r.Why.Code != cke.CodeNotOnRecord || len(r.Why.Facts) != 2) {
+				t.Errorf("%s, on record %v: %T %+v", name, known, d.Operation, d)
+			}
+		}
+	}
+}
+
 // The members of a former restore's cluster have other ids: their list says nothing of those that this restore replaced.
 func TestRestore_OnANewHostHeedsAListForTheMembersThatItNames(t *testing.T) {
 	s := formed(3).with(func(s *scene) {

@@ -121,7 +121,7 @@ func RestoreRefusal(in Input, o cke.RestoreOrder) *cke.Error {
 }
 
 func refusalOf(in *Input, o cke.RestoreOrder, founders []cke.Node) *cke.Error {
-	for _, why := range []*cke.Error{heldRequests(in), wrongClock(in), laterThan(in, o), wouldServeOn(in), removedBefore(in, o), unknownNodes(in, o), misnamedNodes(in, o), volumesElsewhere(in, o), noFounders(in, founders), unfenceable(in, o), couldServe(in, o), notFree(in, founders), noSurvivor(in, o), notStorable(in, o)} {
+	for _, why := range []*cke.Error{heldRequests(in), wrongClock(in), laterThan(in, o), wouldServeOn(in, o), removedBefore(in, o), unknownNodes(in, o), misnamedNodes(in, o), volumesElsewhere(in, o), noFounders(in, founders), unfenceable(in, o), couldServe(in, o), notFree(in, founders), noSurvivor(in, o), notStorable(in, o)} {
 		if why != nil {
 			why.Unchanged = true
 			return why
@@ -220,10 +220,14 @@ func wrongClock(in *Input) *cke.Error {
 }
 
 // wouldServeOn: members that are not on record are not stopped, and would serve beside the restored ones. A cluster that was
-// declared to be restored has no record of its own: the order puts the incarnations that are found on record as replaced.
-func wouldServeOn(in *Input) *cke.Error {
+// declared to be restored has no record of its own: an order for its own backups puts the incarnations that are found on
+// record as replaced. The data of another cluster does not continue them.
+func wouldServeOn(in *Input, o cke.RestoreOrder) *cke.Error {
 	if in.awaitsRestore() {
-		return nil
+		if o.Source == in.Spec.Name {
+			return nil
+		}
+		return wouldServeBeside(in)
 	}
 	if _, why, try := lifeIsOver(in); why != "" && !in.Identity.Freeze.Tolerates(olderStore(in).text) {
 		return &cke.Error{Code: cke.CodeOlderStore, What: "cannot restore: the store is older than the cluster: " + why, Unchanged: true, Try: try}
@@ -235,6 +239,11 @@ func wouldServeOn(in *Input) *cke.Error {
 	if in.Identity.VotesElsewhere(in.Seen.Etcd) {
 		return &cke.Error{Code: cke.CodeOlderStore, What: "cannot restore: " + olderStore(in).problem.Message, Unchanged: true, Try: "ckecli cluster reclaim " + in.Spec.Name}
 	}
+	return wouldServeBeside(in)
+}
+
+// wouldServeBeside: containers that are not on record run, or may be started.
+func wouldServeBeside(in *Input) *cke.Error {
 	on := in.mayServe()
 	if len(on) == 0 {
 		return nil
@@ -248,15 +257,20 @@ func wouldServeOn(in *Input) *cke.Error {
 }
 
 // laterThan: no incarnation on record was formed, and marks show that the store, or what the cluster was declared from, is
-// older than a cluster of this name. An operator who names the incarnation knows which one it is.
+// older than a cluster of this name. An operator who names an incarnation of the cluster knows which one it is; the data of
+// another cluster says nothing of what may serve.
 func laterThan(in *Input, o cke.RestoreOrder) *cke.Error {
-	found := markedLater(in)
-	if found == nil || o.Lineage != "" {
+	found, own := markedLater(in), o.Source == in.Spec.Name
+	if found == nil || own && o.Lineage != "" {
 		return nil
 	}
 	e := &cke.Error{Code: cke.CodeOlderStore, What: "cannot restore: " + found[0].Message, Unchanged: true, Try: "ckecli restore --plan, then with --lineage NAME"}
 	for _, p := range found {
 		e.Facts = append(e.Facts, p.Node+": it has such a mark")
+	}
+	if !own {
+		e.Try = found[0].Remedy
+		return e
 	}
 	e.Facts = append(e.Facts, "restore with a newer record of the cluster, if there is one; if nothing that came later serves, name the incarnation to restore: --lineage NAME")
 	return e

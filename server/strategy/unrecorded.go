@@ -114,7 +114,7 @@ func (in *Input) knowsLacks() bool {
 }
 
 // awaitsComparison reports whether what lacks has to become known first, for a while after a request and after the daemon began to lead.
-// It is not awaited of a target that cannot be read. A restore also compares what it reads, wherever that is.
+// It is not awaited of a target that cannot be read. A restore also compares what lies in the target that it reads.
 func (in *Input) awaitsComparison(asked time.Time) bool {
 	inc, b := in.Identity.BackedUp().Incarnation, in.Backup
 	if b != nil && b.Problem != nil && !b.Known || in.knowsLacks() || in.Sealed || inc == nil || inc.State != cke.Formed {
