@@ -11,8 +11,8 @@ type Neighbor struct {
 	Cluster string `json:"cluster"`
 	// Ports are those that its containers were made for, ascending.
 	Ports []int `json:"ports,omitempty"`
-	// Running: one of its containers runs.
-	Running bool `json:"running,omitempty"`
+	// Running: one of its containers runs. It is not stored: a status would change with each start and stop of others.
+	Running bool `json:"-"`
 }
 
 // SplitNeighbors returns the containers of a cluster and the foreign ones, and the other clusters among the rest, by
