@@ -280,8 +280,8 @@ func TestLabSabakan_KeepsAClusterOnItsMachines(t *testing.T) {
 				s.do("sabakan", "apply", hash, "--yes")
 			}
 		}, func() { c.turns(old, "unhealthy") })
-		if list := s.do("node", "list"); strings.Contains(list, c.node(old).Address+" ") {
-			s.Errorf("%s is declared still:\n%s", old, list)
+		if file := s.do("cluster", "get"); strings.Contains(file, c.node(old).Address+"\n") {
+			s.Errorf("%s is declared still:\n%s", old, file)
 		}
 	})
 	s.part("a successor at the address of a member", func(s *story) {
