@@ -172,8 +172,8 @@ func (k *kube) writes() {
 	k.eventually("writes", func() bool { return k.load.count() >= goal })
 }
 
-// etcdCauses are why etcd lets a request fail: no leader, another leader, or a connection to a member that ends.
-var etcdCauses = regexp.MustCompile(`etcdserver: |rpc error: code = Unavailable|transport is closing|connection error|error reading from server`)
+// etcdCauses are why etcd lets a request fail: it has no leader or is about to have another one, or the connection to a member ends.
+var etcdCauses = regexp.MustCompile(`etcdserver: |raft proposal dropped|rpc error: code = Unavailable|transport is closing|connection error|error reading from server`)
 
 // causedByEtcd fails where a request failed for another reason than etcd's.
 func (k *kube) causedByEtcd(figures kubeFigures) {
