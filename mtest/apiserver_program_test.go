@@ -32,10 +32,11 @@ func apiserverParts(version string) (all []string) {
 	return all
 }
 
-// Limits of a kube-apiserver: until it serves, and until it has exited after it was asked to.
+// Limits of a kube-apiserver: until it serves, and from when it is asked to exit until it is killed. By then no request is under way, and it
+// would wait for a minute until watches end.
 const (
 	apiserverStarts = 3 * time.Minute
-	apiserverStops  = 90 * time.Second // it waits for requests that are under way, of a minute at most
+	apiserverStops  = 5 * time.Second
 )
 
 // apiserver is a kube-apiserver on loopback.
@@ -112,15 +113,13 @@ func (a *apiserver) ready(ctx context.Context, c *kubeClient) error {
 	}
 }
 
-// stop asks it to exit and waits for that.
-func (a *apiserver) stop() error {
+// stop asks it to exit, and kills it after apiserverStops.
+func (a *apiserver) stop() {
 	_ = a.cmd.Process.Signal(syscall.SIGTERM) // it may be gone already
 	select {
 	case <-a.exited:
-		return nil
 	case <-time.After(apiserverStops):
 		a.kill()
-		return fmt.Errorf("kube-apiserver did not exit within %s; its log: %s", apiserverStops, a.logText())
 	}
 }
 

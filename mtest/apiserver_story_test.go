@@ -117,7 +117,7 @@ func (k *kube) exchange() {
 		k.load.url.Store(&k.server.url)
 	}
 	if former != nil {
-		k.must(former.stop())
+		former.stop()
 	}
 }
 
