@@ -166,22 +166,25 @@ func (k *kube) compacted() {
 	k.apply()
 }
 
-var planned = regexp.MustCompile(`continues from the backups of .*, revision (\d+)`)
+var (
+	planned    = regexp.MustCompile(`continues from the backups of .*, revision (\d+)`)
+	isRestored = regexp.MustCompile(`the cluster continues from the backups of \S+ at revision (\d+)`)
+)
 
-// revisionOf is the revision that a plan of a restore leads to.
-func (k *kube) revisionOf(plan string) int64 {
+// revisionIn is the revision that a plan of a restore leads to, or that was restored.
+func (k *kube) revisionIn(text string, words *regexp.Regexp) int64 {
 	k.Helper()
-	m := planned.FindStringSubmatch(plan)
+	m := words.FindStringSubmatch(text)
 	if m == nil {
-		k.Fatalf("no revision is in\n%s", plan)
+		k.Fatalf("%s is not in\n%s", words, text)
 	}
 	n, err := strconv.ParseInt(m[1], 10, 64)
 	k.must(err)
 	return n
 }
 
-// restored restores the newest backup in place. What was acknowledged up to the revision of the plan is there then, what was acknowledged
-// after it is not, and is in the backups of the former incarnation. kube-apiserver is not restarted.
+// restored restores the newest state in place. What was acknowledged up to its revision, which is at least that of the plan, is there then; what
+// was acknowledged after it is not, and is in the backups of the former incarnation. kube-apiserver is not restarted.
 func (k *kube) restored() {
 	k.target.awaitBackups("True UpToDate")
 	before := k.ready()
@@ -198,7 +201,7 @@ func (k *kube) restored() {
 	if res.Code != 0 {
 		k.Fatalf("exit code %d", res.Code)
 	}
-	plan := k.revisionOf(said)
+	plan, restored := k.revisionIn(said, planned), k.revisionIn(said, isRestored)
 	k.load = startKubeLoad(k.client, k.server.url, false)
 	defer k.load.end()
 	k.writes()
@@ -206,11 +209,11 @@ func (k *kube) restored() {
 	context.AfterFunc(k.within(readyLimit), former.stop)
 	former.workers.Wait() // until another incarnation answers
 	k.Logf("clients of the former incarnation: %s", former.take())
-	all := k.revisionOf(k.do("restore", "--plan", "--lineage", before.Incarnation))
+	all := k.revisionIn(k.do("restore", "--plan", "--lineage", before.Incarnation), planned)
 	kept, lost := 0, 0
 	former.each(func(name string, w kubeWrite) {
 		switch {
-		case w.revision <= plan:
+		case w.revision <= restored:
 			kept++
 		case w.revision < cke.RevisionBump:
 			lost++
@@ -219,10 +222,10 @@ func (k *kube) restored() {
 			}
 		}
 	})
-	k.must(former.finish(k.within(seenLimit), revisions{plan, cke.RevisionBump - 1}))
-	k.Logf("revision %d was restored: %d acknowledged writes are there, and %d later ones are in the backups of the former incarnation, up to revision %d", plan, kept, lost, all)
-	if kept == 0 || lost == 0 {
-		k.Error("nothing was kept, or nothing was lost")
+	k.must(former.finish(k.within(seenLimit), revisions{restored, cke.RevisionBump - 1}))
+	k.Logf("revision %d was restored, and %d planned: %d acknowledged writes are there, and %d later ones are in the backups of the former incarnation, up to revision %d", restored, plan, kept, lost, all)
+	if restored < plan || kept == 0 || lost == 0 {
+		k.Error("less than planned was restored, nothing was kept, or nothing was lost")
 	}
 	k.must(k.load.finish(k.within(seenLimit), revisions{}))
 	k.under("kube-apiserver is restarted", k.exchange)
