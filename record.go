@@ -109,6 +109,8 @@ type StepRecord struct {
 	StartedAt time.Time `json:"startedAt"`
 	EndedAt   time.Time `json:"endedAt,omitzero"`
 	Error     string    `json:"error,omitempty"`
-	// Progress of a long step, as "42 of 63 MB", or what a step noted, as "not stored: …"; only the last one is kept.
+	// Progress of a long step, as "42 of 63 MB"; only the last one is kept.
 	Progress string `json:"progress,omitempty"`
+	// Note is what an operator should know of a step that completed, as "all is stored, up to revision 6".
+	Note string `json:"note,omitempty"`
 }

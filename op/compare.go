@@ -81,20 +81,16 @@ func (c CompareData) once(ctx context.Context, e Env) (cke.Comparison, error) {
 		return cke.Comparison{}, err
 	}
 	r := cke.Comparison{Revision: revision}
-	progress := func(n int) {
-		if e.Progress != nil {
-			e.Progress(fmt.Sprintf("%d of %d members, at revision %d", n, len(joins), revision))
-		}
-	}
 	for i, j := range joins {
-		progress(i)
+		if e.Progress != nil {
+			e.Progress(fmt.Sprintf("%d of %d members, at revision %d", i, len(joins), revision))
+		}
 		h, err := e.Etcd.HashKV(ctx, j.ClientURL(), revision)
 		if err != nil {
 			return r, err
 		}
 		r.Hashes = append(r.Hashes, cke.MemberHash{Join: j.ID, Node: j.Node.Name(), Hash: h.Hash, Compacted: h.Compacted})
 	}
-	progress(len(joins))
 	for _, h := range r.Hashes {
 		if h.Compacted != r.Hashes[0].Compacted {
 			return r, fmt.Errorf("%s has compacted up to %d, %s up to %d: %w", h.Node, h.Compacted, r.Hashes[0].Node, r.Hashes[0].Compacted, cke.ErrCompacted)

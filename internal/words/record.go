@@ -44,7 +44,7 @@ func Why(r cke.Record) string {
 	return r.Reason
 }
 
-// StepResult is how a step ended, or that it has not, and when, with the last that it noted.
+// StepResult is how a step ended, or that it has not, and when, with what it noted.
 func StepResult(now time.Time, r cke.Record, s cke.StepRecord) (end time.Time, style term.Style, text string) {
 	end, style, text = s.EndedAt, term.Green, "done"
 	switch {
@@ -52,11 +52,14 @@ func StepResult(now time.Time, r cke.Record, s cke.StepRecord) (end time.Time, s
 		style, text = OutcomeStyle(cke.RecordFailed, r.Refused), StepOutcome(r)+": "+s.Error
 	case s.EndedAt.IsZero() && r.EndedAt.IsZero():
 		end, style, text = now, term.Yellow, "under way"
+		if s.Progress != "" {
+			text += ", " + s.Progress
+		}
 	case s.EndedAt.IsZero():
 		end, style, text = r.EndedAt, term.Yellow, "not finished"
 	}
-	if s.Progress != "" && s.Error == "" {
-		text += ", " + s.Progress
+	if s.Note != "" && s.Error == "" {
+		text += ", " + s.Note
 	}
 	return end, style, text
 }
