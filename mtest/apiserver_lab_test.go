@@ -5,10 +5,12 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"maps"
 	"net/http"
 	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -205,7 +207,10 @@ func (k *kube) restored() {
 	k.load = startKubeLoad(k.client, k.server.url, false)
 	defer k.load.end()
 	k.writes()
-	k.Logf("clients write again %s after the restore was ordered: %s", since(began), k.load.take())
+	later := k.load.take()
+	k.Logf("clients write again %s after the restore was ordered: %s", since(began), later)
+	maps.DeleteFunc(later.failed, func(what string, _ int) bool { return strings.Contains(what, "storage is (re)initializing") }) // it lists everything again
+	k.causedByEtcd(later)
 	context.AfterFunc(k.within(readyLimit), former.stop)
 	former.workers.Wait() // until another incarnation answers
 	k.Logf("clients of the former incarnation: %s", former.take())
