@@ -21,7 +21,7 @@ NOVET := -vet=off
 # Tests that wait are marked as parallel: more of them than there are cores run at once.
 PARALLEL := -parallel 4
 
-.PHONY: all help build demo gameday demo-down quick test check unit backups inventory inventory-live alerts alerts-live page page-live nodes stories matrix month nodes-race bench packages packages-test clean gotest
+.PHONY: all help build demo gameday demo-down quick test check unit backups inventory inventory-live apiserver alerts alerts-live page page-live nodes stories matrix month nodes-race bench packages packages-test clean gotest
 
 all: build
 
@@ -95,6 +95,10 @@ inventory: gotest ## tests of inventories, with a real sabakan server
 # Not in `make test`: it needs Docker nodes and what `make inventory` needs, and takes a quarter of an hour.
 inventory-live: ## the cluster of a real sabakan server's machines, which are lab nodes, from bootstrap to successor
 	CKE_NEED_PROGRAMS=1 $(GO) test $(NOVET) -timeout 60m -count=1 -v ./mtest -run TestLabSabakan -sabakan
+
+# Not in `make test`: kube-apiserver takes a quarter of an hour to build once on two cores, and as long to run on Docker nodes.
+apiserver: ## a real kube-apiserver and its clients, while etcd on real nodes is changed, damaged and restored
+	CKE_NEED_PROGRAMS=1 $(GO) test $(NOVET) -timeout 100m -count=1 -v ./mtest -run 'TestLabAPIServer|TestKubeHistory' -apiserver
 
 # Not in `make test`: promtool takes minutes to build.
 alerts: gotest ## tests of alerts, with Prometheus's own promtool

@@ -111,4 +111,6 @@ type StepRecord struct {
 	Error     string    `json:"error,omitempty"`
 	// Progress of a long step, as "42 of 63 MB"; only the last one is kept.
 	Progress string `json:"progress,omitempty"`
+	// Note is what an operator should know of a step that completed, as "all is stored, up to revision 6".
+	Note string `json:"note,omitempty"`
 }

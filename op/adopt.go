@@ -77,7 +77,7 @@ func (a AdoptMember) stop(ctx context.Context, e Env) error {
 		return err
 	}
 	if c, err := machine.Foreign(ctx, a.Container); err == nil {
-		e.Progress(keptWords(c))
+		e.Note(keptWords(c))
 	}
 	return nil
 }

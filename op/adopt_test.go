@@ -48,7 +48,7 @@ func TestAdoptMember_TakesAStrangerAwayAndKeepsWhatCarriedIt(t *testing.T) {
 		if want := "find-container n4, move-leader n4, remove n4, stop-container n4"; steps(r) != want {
 			t.Errorf("%s", steps(r))
 		}
-		if p := r.Steps[3].Progress; p != "container hand is stopped, not started again, and kept, with hand" {
+		if p := r.Steps[3].Note; p != "container hand is stopped, not started again, and kept, with hand" {
 			t.Error(p)
 		}
 		w.Node("n4").Reboot()

@@ -66,7 +66,7 @@ func LastBackup() Stage {
 
 func lastBackup(ctx context.Context, e Env) error {
 	if e.Backups == nil {
-		e.Progress("no backups are taken of this cluster")
+		e.Note("no backups are taken of this cluster")
 		return nil
 	}
 	try, cancel := context.WithTimeout(ctx, lastBackupLimit)
@@ -76,7 +76,7 @@ func lastBackup(ctx context.Context, e Env) error {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case errors.Is(err, cke.ErrNotFound):
-		e.Progress("the cluster file declares no backup target")
+		e.Note("the cluster file declares no backup target")
 		return nil
 	}
 	stale := "the status of the backups is unknown"
@@ -92,9 +92,9 @@ func lastBackup(ctx context.Context, e Env) error {
 		}
 		return &cke.Error{Code: cke.CodeStaleBackup, What: "there is no fresh backup to fall back on", Facts: facts, Unchanged: true, Try: "ckecli status"}
 	case err != nil:
-		e.Progress(fmt.Sprintf("not stored: %v; the existing backup is fresh, up to revision %d", err, s.Revision))
+		e.Note(fmt.Sprintf("not stored: %v; the existing backup is fresh, up to revision %d", err, s.Revision))
 	default:
-		e.Progress(fmt.Sprintf("all is stored, up to revision %d", stored.Revision))
+		e.Note(fmt.Sprintf("all is stored, up to revision %d", stored.Revision))
 	}
 	return nil
 }

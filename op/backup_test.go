@@ -118,7 +118,7 @@ func TestLastBackup_HoldsUpForABoundedTimeAndNotWithoutNeed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			done := false
 			runWith(t, row.backups, dangerous{&done}, func(r cke.Record, took time.Duration, err error) {
-				if done != row.done || !strings.Contains(r.Steps[0].Progress, row.note) {
+				if done != row.done || !strings.Contains(r.Steps[0].Note, row.note) {
 					t.Errorf("done %t, record %+v, %v", done, r, err)
 				}
 				if took > 31*time.Second {

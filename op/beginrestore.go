@@ -189,7 +189,7 @@ func (b BeginRestore) finalBackup(ctx context.Context, e Env) error {
 		return refused
 	case b.Serving:
 		e.Log.Warn("no last backup before the restore", "error", err)
-		e.Progress("none could be made: " + err.Error())
+		e.Note("none could be made: " + err.Error())
 	}
 	return nil
 }

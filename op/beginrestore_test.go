@@ -44,7 +44,7 @@ func TestBeginRestore_RefusesADatabaseAboveTheQuota(t *testing.T) {
 			b.Spec.Options.Etcd.ExtraArgs = c.args
 			var err error
 			for _, s := range b.Stages()[1] {
-				err = s.Run(t.Context(), op.Env{Snapshots: sized{size: c.size}, Ledger: unasked{}, Now: time.Now, Progress: func(string) {}})
+				err = s.Run(t.Context(), op.Env{Snapshots: sized{size: c.size}, Ledger: unasked{}, Now: time.Now, Note: func(string) {}})
 			}
 			if c.needs == "" && err != nil || c.needs != "" && (cke.CodeOf(err) != cke.CodeAboveQuota || !strings.Contains(err.Error(), c.needs)) {
 				t.Errorf("%v", err)
@@ -84,7 +84,7 @@ func TestBeginRestore_RefusesAnotherStateThanTheOneConfirmed(t *testing.T) {
 		b := op.BeginRestore{Task: cke.Task{Restore: &row.order}}
 		var err error
 		for _, s := range b.Stages()[1] {
-			err = s.Run(t.Context(), op.Env{Snapshots: shown{state: row.state}, Ledger: unasked{}, Now: time.Now, Progress: func(string) {}})
+			err = s.Run(t.Context(), op.Env{Snapshots: shown{state: row.state}, Ledger: unasked{}, Now: time.Now, Note: func(string) {}})
 		}
 		if cke.CodeOf(err) != row.code {
 			t.Errorf("%s: %v", name, err)
@@ -105,7 +105,7 @@ func TestBeginRestore_CountsNothingAsStoredThatNoFullLeadsTo(t *testing.T) {
 		"nothing is known of a target": {nil, cke.CodeNotStored},
 	} {
 		b := op.BeginRestore{Task: cke.Task{Restore: &cke.RestoreOrder{Target: "file:///x", Stored: true}}, Serving: true}
-		e := op.Env{Backups: &fakeBackups{stored: cke.StoredBackup{Revision: 12}, status: row.status}, Ledger: unasked{}, Now: time.Now, Progress: func(string) {}}
+		e := op.Env{Backups: &fakeBackups{stored: cke.StoredBackup{Revision: 12}, status: row.status}, Ledger: unasked{}, Now: time.Now, Note: func(string) {}}
 		if err := b.Stages()[2][0].Run(t.Context(), e); cke.CodeOf(err) != row.code {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -152,7 +152,7 @@ func TestBeginRestore_RecordsWhatWasChecked(t *testing.T) {
 	for pruned, code := range map[bool]cke.Code{false: cke.CodeOf(nil), true: cke.CodeLostBackups} {
 		order := cke.RestoreOrder{Target: "file:///x", Source: "prod", ShownLineage: "a1b2", ShownRevision: 20}
 		snapshots, ledger := &moving{newest: 22, pruned: pruned}, &recorder{}
-		e := op.Env{Cluster: "prod", Snapshots: snapshots, Ledger: ledger, Now: time.Now, Progress: func(string) {}}
+		e := op.Env{Cluster: "prod", Snapshots: snapshots, Ledger: ledger, Now: time.Now, Note: func(string) {}}
 		b := op.BeginRestore{Task: cke.Task{ID: "t", Restore: &order}}
 		stages := b.Stages()
 		if err := stages[1][0].Run(t.Context(), e); err != nil {
@@ -190,7 +190,7 @@ func TestRestore_MakesNoDataOfAnotherSnapshot(t *testing.T) {
 	j := cke.Join{ID: "j", Node: cke.Node{Address: "127.0.0.101"}}
 	ledger := restoring{id: cke.Identity{Joins: []cke.Join{j}, Incarnation: &cke.Incarnation{ID: "life", State: cke.Restoring,
 		Restore: &cke.Restoration{ID: "t", Snapshot: cke.Snapshot{Revision: 22, Digest: "one"}, Data: cke.HashKV{Hash: 1}}}}}
-	e := op.Env{Snapshots: other{shown{state: cke.Snapshot{Revision: 22, Digest: "other"}}}, Ledger: ledger, Now: time.Now, Progress: func(string) {}}
+	e := op.Env{Snapshots: other{shown{state: cke.Snapshot{Revision: 22, Digest: "other"}}}, Ledger: ledger, Now: time.Now, Note: func(string) {}}
 	for _, stage := range (op.Restore{Incarnation: "life", Founders: []cke.Join{j}}).Stages() {
 		for _, s := range stage {
 			if s.Name != "restore-data" {

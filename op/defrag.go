@@ -58,7 +58,7 @@ func defragment(ctx context.Context, e Env, j cke.Join) error {
 		return err
 	}
 	if after := e.Etcd.Endpoint(ctx, j.ClientURL()).DBSize; before > 0 && after > 0 {
-		e.Progress(fmt.Sprintf("%d of %d bytes left", after, before))
+		e.Note(fmt.Sprintf("%d of %d bytes left", after, before))
 	}
 	return nil
 }

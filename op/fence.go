@@ -129,7 +129,7 @@ func attempted(s Step, what string, failed *error) Step {
 			return ctx.Err()
 		}
 		if *failed != nil {
-			e.Progress(fmt.Sprintf("%s was not %s: %v", s.Node, what, *failed))
+			e.Note(fmt.Sprintf("%s was not %s: %v", s.Node, what, *failed))
 		}
 		return nil
 	}

@@ -42,7 +42,7 @@ func (r Restore) storeLast(ctx context.Context, e Env) error {
 		return nil // its members were being stopped, and took no write since
 	case !rest.Order.Stored:
 		e.Log.Warn("no last backup before the restore", "error", err)
-		e.Progress("not stored: " + err.Error())
+		e.Note("not stored: " + err.Error())
 		return nil
 	}
 	return r.callOff(ctx, e, *id.Incarnation, notStored(err))
@@ -93,7 +93,7 @@ func (r Restore) lastStored(ctx context.Context, e Env, inc cke.Incarnation) (in
 	if err != nil {
 		return 0, fmt.Errorf("revisions %d to %d are in no backup: %w", early.Revision+1, s.Revision, err)
 	}
-	e.Progress(fmt.Sprintf("all is stored, up to revision %d", s.Revision))
+	e.Note(fmt.Sprintf("all is stored, up to revision %d", s.Revision))
 	return s.Revision, nil
 }
 
@@ -194,7 +194,7 @@ func (r Restore) callOff(ctx context.Context, e Env, inc cke.Incarnation, called
 		return errors.Join(called, err)
 	}
 	marks := e
-	marks.Progress = func(string) {} // several at once, and what they have to say is logged
+	marks.Note = func(string) {} // several at once, and what they have to say is logged
 	var wg sync.WaitGroup
 	for _, s := range markOver(nodesOf(slices.Concat(r.Fence, r.Founders)), cke.Identity.Over) {
 		wg.Go(func() {

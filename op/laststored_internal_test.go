@@ -173,7 +173,7 @@ func TestCancelRestore_GoesOnWhereNoQuorumOfAnAbandonedLifeRuns(t *testing.T) {
 		"how many there were is not on record": {nil, map[cke.JoinID]bool{"a": true, "b": true}, map[cke.JoinID]bool{"a": true}, false},
 	} {
 		l := &lives{&calledOff{inc: cke.Incarnation{ID: "next", State: cke.Restoring, Previous: []string{"gone"}, Restore: &cke.Restoration{}}}, row.ended, row.runs, row.stays}
-		e := Env{Machines: l, Ledger: l, Log: slog.New(slog.DiscardHandler), Progress: func(string) {}}
+		e := Env{Machines: l, Ledger: l, Log: slog.New(slog.DiscardHandler), Note: func(string) {}}
 		var err error
 		for _, stage := range (CancelRestore{Incarnation: "next", Fence: []cke.Join{join("a"), join("b")}}).Stages() {
 			if err = stage[0].Run(t.Context(), e); err != nil {
@@ -191,7 +191,7 @@ func TestCancelRestore_GoesOnWhereNoQuorumOfAnAbandonedLifeRuns(t *testing.T) {
 func TestRestore_MarksTheNodesOfItsMembers(t *testing.T) {
 	for _, started := range []bool{false, true} {
 		c := &calledOff{inc: cke.Incarnation{ID: "next", State: cke.Restoring, Replaced: []string{"before"}, Restore: &cke.Restoration{}}}
-		e := Env{Machines: c, Ledger: c, Log: slog.New(slog.DiscardHandler), Progress: func(string) {}}
+		e := Env{Machines: c, Ledger: c, Log: slog.New(slog.DiscardHandler), Note: func(string) {}}
 		r := Restore{Incarnation: "next", Started: started, Founders: []cke.Join{{ID: "a", Node: cke.Node{Hostname: "n2"}}}}
 		for _, s := range slices.Concat(r.Stages()...) {
 			if s.Name != "mark-over" {
@@ -282,7 +282,7 @@ func TestRestore_StoresTheLastAgainWhereItIsContinued(t *testing.T) {
 			j := cke.Join{ID: cke.JoinID(n), Incarnation: "before", Node: cke.Node{Hostname: n, Address: n}, StartedAt: time.Now(), Etcd: cke.EtcdOptions{Image: "etcd:v3.5.35"}}
 			r.Fence, h.inc.Restore.Fence = append(r.Fence, j), append(h.inc.Restore.Fence, j.ID)
 		}
-		err := r.storeLast(t.Context(), Env{Machines: h.lives, Ledger: &h, Etcd: haltedEtcd{by: &h}, Backups: haltedBackups{by: &h}, Log: slog.New(slog.DiscardHandler), Progress: func(string) {}})
+		err := r.storeLast(t.Context(), Env{Machines: h.lives, Ledger: &h, Etcd: haltedEtcd{by: &h}, Backups: haltedBackups{by: &h}, Log: slog.New(slog.DiscardHandler), Note: func(string) {}})
 		if cancelled := slices.Contains(h.did, "cancel"); cancelled != row.cancelled || (err == nil) == row.cancelled || !cancelled && h.inc.Restore.Last != row.now {
 			t.Errorf("%s: %v, %+v, %v", name, h.did, h.inc.Restore, err)
 		}

@@ -41,7 +41,7 @@ func (m MarkEnded) mark(ctx context.Context, e Env) error {
 // try is mark for an operation that does not wait for a node that cannot take it: the mark is made later.
 func (m MarkEnded) try(ctx context.Context, e Env) error {
 	if err := m.mark(ctx, e); err != nil && ctx.Err() == nil {
-		e.Progress(fmt.Sprintf("not marked: %v", err))
+		e.Note(fmt.Sprintf("not marked: %v", err))
 	}
 	return ctx.Err()
 }

@@ -17,7 +17,7 @@ func markOver(nodes []cke.Node, over func(cke.Identity) []string) Stage {
 		}
 		if err := e.Machines.Machine(n).MarkOver(ctx, e.Cluster, over(id)); err != nil && ctx.Err() == nil {
 			e.Log.Warn("cannot mark an incarnation of the cluster as over", "node", n.Name(), "error", err)
-			e.Progress(fmt.Sprintf("not marked: %v", err))
+			e.Note(fmt.Sprintf("not marked: %v", err))
 		}
 		return ctx.Err()
 	})

@@ -80,6 +80,8 @@ type Env struct {
 	Log   *slog.Logger
 	// Progress reports the progress of a long step; set by Run for each step.
 	Progress func(text string)
+	// Note records what an operator should know of a step that completes; set by Run for each step.
+	Note func(text string)
 	// Stored records a backup that a step has made; set by Run for each step.
 	Stored func(cke.StoredBackup)
 }

@@ -87,7 +87,7 @@ func TestRestore_CallsARecoveryOffOnceAMemberRanSince(t *testing.T) {
 			}
 			rest := &cke.Restoration{Order: row.order, Fence: []cke.JoinID{"s"}, Ran: map[cke.JoinID]time.Time{"s": copied}, Before: &cke.Incarnation{ID: "before", State: cke.Formed}}
 			r := &ran{id: cke.Identity{Incarnation: &cke.Incarnation{ID: "life", State: cke.Restoring, Restore: rest}}}
-			e := op.Env{Ledger: r, Machines: nodes{at: row.at}, Snapshots: hashed{}, Now: time.Now, Progress: func(string) {}}
+			e := op.Env{Ledger: r, Machines: nodes{at: row.at}, Snapshots: hashed{}, Now: time.Now, Note: func(string) {}}
 			stages := op.Restore{Incarnation: "life", Fence: []cke.Join{survivor}}.Stages()
 			all := slices.Concat(stages...)
 			at := slices.IndexFunc(all, func(s op.Step) bool { return s.Name == step })
@@ -114,7 +114,7 @@ func TestRestore_RemovesWhatItReplacesBeforeItsStartIsOnRecord(t *testing.T) {
 	}
 	for _, again := range []bool{false, true} {
 		n := nodes{at: before, removed: new(bool)}
-		e := op.Env{Ledger: r, Machines: n, Now: time.Now, Progress: func(string) {}}
+		e := op.Env{Ledger: r, Machines: n, Now: time.Now, Note: func(string) {}}
 		if err := all[at("store-last")].Run(t.Context(), e); err != nil {
 			t.Fatal(err)
 		}
@@ -153,7 +153,7 @@ func TestBeginRestore_RefusesARecoveryThatOthersRanAfter(t *testing.T) {
 				survivor = member
 			}
 			r := &ran{id: cke.Identity{Joins: []cke.Join{survivor}}}
-			e := op.Env{Ledger: r, Machines: nodes{at: row.at, ahead: row.ahead}, Snapshots: hashed{}, Now: time.Now, Progress: func(string) {}}
+			e := op.Env{Ledger: r, Machines: nodes{at: row.at, ahead: row.ahead}, Snapshots: hashed{}, Now: time.Now, Note: func(string) {}}
 			b := op.BeginRestore{Task: cke.Task{ID: "t1", At: now.Add(-2 * time.Hour), Restore: &row.order}, Fence: []cke.Join{member}}
 			all := slices.Concat(b.Stages()...)
 			at := slices.IndexFunc(all, func(s op.Step) bool { return s.Name == "fetch" })

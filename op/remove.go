@@ -93,7 +93,7 @@ func moveSilent(ctx context.Context, e Env, j cke.Join) error {
 	}
 	if best := successor(ctx, e, id, j.ID); best != "" {
 		if err := e.Etcd.MoveLeader(ctx, servesAt(ctx, e, id, j), best); err != nil {
-			e.Progress(fmt.Sprintf("%s leads, does not answer, and does not hand over: %v", j.Node.Name(), err))
+			e.Note(fmt.Sprintf("%s leads, does not answer, and does not hand over: %v", j.Node.Name(), err))
 		}
 	}
 	return nil
@@ -135,7 +135,7 @@ func moveLeaderOf(ctx context.Context, e Env, j cke.Join, s cke.EndpointStatus) 
 	}
 	if best != "" { // whether it can hand over or not, it is not worth waiting for
 		if err := e.Etcd.MoveLeader(ctx, j.ClientURL(), best); err != nil {
-			e.Progress(fmt.Sprintf("%s leads, reports errors, and does not hand over: %v", j.Node.Name(), err))
+			e.Note(fmt.Sprintf("%s leads, reports errors, and does not hand over: %v", j.Node.Name(), err))
 		}
 	}
 	return nil

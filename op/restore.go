@@ -122,7 +122,7 @@ func (r Restore) mayRemake(ctx context.Context, e Env, j cke.Join, c cke.Contain
 	if !id.Incarnation.OnlyCopied() || !c.EverRan() || !j.StartedAt.IsZero() && c.StandsAt(j) && c.MadeWith(j.Etcd) {
 		return true, nil
 	}
-	e.Progress(fmt.Sprintf("the record does not have container %s on %s as it is: it is removed once the restore cannot be canceled", c.Name, j.Node.Name()))
+	e.Note(fmt.Sprintf("the record does not have container %s on %s as it is: it is removed once the restore cannot be canceled", c.Name, j.Node.Name()))
 	return false, nil
 }
 
@@ -395,7 +395,7 @@ func (r Restore) forget(ctx context.Context, e Env) error {
 	}
 	if err := e.Snapshots.Forget(ctx, id.Incarnation.Restore.ID); err != nil {
 		e.Log.Warn("cannot remove what was fetched for the restore yet", "error", err)
-		e.Progress("not removed yet: " + err.Error())
+		e.Note("not removed yet: " + err.Error())
 	}
 	return ctx.Err()
 }

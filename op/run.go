@@ -134,6 +134,11 @@ func (r *run) step(ctx context.Context, index int, s Step) error {
 			}
 		}
 	}
+	env.Note = func(text string) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.record.Steps[index].Note = text
+	}
 	env.Stored = func(b cke.StoredBackup) {
 		r.mu.Lock()
 		defer r.mu.Unlock()

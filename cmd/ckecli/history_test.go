@@ -21,7 +21,8 @@ func records() []cke.Record {
 			StartedAt: at(-12), Generation: 2, Host: "boot-2", Term: 13, Steps: []cke.StepRecord{
 				{Name: "image", Node: "cp1", StartedAt: at(-12), EndedAt: at(-11.9)},
 				{Name: "image", Node: "cp2", StartedAt: at(-12), Progress: "42 of 63 MB"},
-				{Name: "certificate-authorities", StartedAt: at(-12), EndedAt: at(-11.95)}}},
+				{Name: "certificate-authorities", StartedAt: at(-12), EndedAt: at(-11.95)},
+				{Name: "final-backup", StartedAt: at(-12), EndedAt: at(-11.95), Note: "none could be made: no space left"}}},
 		{ID: 2, Cluster: "prod", Operation: "bootstrap", Targets: targets, Reason: "no member has data", State: cke.RecordInterrupted, Error: "context canceled",
 			StartedAt: at(-60), EndedAt: at(-58), Generation: 2, Host: "boot-1", Term: 12, Steps: []cke.StepRecord{
 				{Name: "image", Node: "cp1", StartedAt: at(-60)}}},

@@ -78,11 +78,14 @@ func (n *Narrator) Record(r cke.Record) {
 	n.redraw()
 }
 
-// step is one line for a step that ended.
+// step is one line for a step that ended, with what it noted.
 func (n *Narrator) step(r cke.Record, s cke.StepRecord) string {
 	line := stepLine(r, s) + term.Took(s.EndedAt.Sub(s.StartedAt))
-	if s.Error != "" {
+	switch {
+	case s.Error != "":
 		line += "  " + n.paint(words.OutcomeStyle(cke.RecordFailed, r.Refused), words.StepOutcome(r)+": "+term.Clean(s.Error))
+	case s.Note != "":
+		line += "  " + term.Clean(s.Note)
 	}
 	return line
 }

@@ -60,7 +60,7 @@ func TestNarrator_TellsEachThingOnce(t *testing.T) {
 			n.Status(cke.Status{Operation: &cke.OperationStatus{ID: 3, State: cke.RecordRunning}, Reason: r.Reason})
 			now = now.Add(11 * time.Second)
 			n.Tick()
-			r.Steps[1].EndedAt = now
+			r.Steps[1].EndedAt, r.Steps[1].Note = now, "all is stored, up to revision 6"
 			r.State, r.EndedAt = cke.RecordCompleted, now
 			n.Record(r)
 			n.Status(cke.Status{Reason: "members are electing a leader"})

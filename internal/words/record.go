@@ -44,7 +44,7 @@ func Why(r cke.Record) string {
 	return r.Reason
 }
 
-// StepResult is how a step ended, or that it has not, and when.
+// StepResult is how a step ended, or that it has not, and when, with what it noted.
 func StepResult(now time.Time, r cke.Record, s cke.StepRecord) (end time.Time, style term.Style, text string) {
 	end, style, text = s.EndedAt, term.Green, "done"
 	switch {
@@ -57,6 +57,9 @@ func StepResult(now time.Time, r cke.Record, s cke.StepRecord) (end time.Time, s
 		}
 	case s.EndedAt.IsZero():
 		end, style, text = r.EndedAt, term.Yellow, "not finished"
+	}
+	if s.Note != "" && s.Error == "" {
+		text += ", " + s.Note
 	}
 	return end, style, text
 }

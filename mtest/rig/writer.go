@@ -17,6 +17,7 @@ import (
 // Writer writes keys through all members in turn and remembers which writes were acknowledged: those must never be lost.
 // A write whose outcome is not known is never repeated under the same key.
 type Writer struct {
+	*Pulse
 	clients []*clientv3.Client
 	prefix  string
 	stop    context.CancelFunc
@@ -25,13 +26,7 @@ type Writer struct {
 
 	mu    sync.Mutex
 	acked map[string]string
-	gap   time.Duration // the longest time without an acknowledged write
-	last  time.Time
-	// silences are the times without an acknowledged write from SilenceLeast on, oldest first.
-	silences []silence
 }
-
-type silence struct{ from, to time.Time }
 
 // Bounds of a writer's rhythm.
 const (
@@ -40,9 +35,6 @@ const (
 	// writesAtOnce bounds the writes through one member that were not answered yet.
 	writesAtOnce = 50
 )
-
-// SilenceLeast is the shortest time without an acknowledged write that is remembered.
-const SilenceLeast = 100 * time.Millisecond
 
 // LostError reports acknowledged writes that a member does not have.
 type LostError struct {
@@ -61,7 +53,7 @@ func (e *LostError) Error() string {
 
 // StartWriter writes below prefix until Stop.
 func StartWriter(urls []string, tls *tls.Config, prefix string) (*Writer, error) {
-	w := &Writer{prefix: prefix, acked: map[string]string{}, last: time.Now()}
+	w := &Writer{prefix: prefix, acked: map[string]string{}, Pulse: StartPulse()}
 	ctx, stop := context.WithCancel(context.Background())
 	w.stop = stop
 	for _, url := range urls {
@@ -114,12 +106,8 @@ func (w *Writer) put(ctx context.Context, c *clientv3.Client) {
 func (w *Writer) acknowledge(key, value string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	now := time.Now()
 	w.acked[key] = value
-	if now.Sub(w.last) >= SilenceLeast {
-		w.silences = append(w.silences, silence{w.last, now})
-	}
-	w.gap, w.last = max(w.gap, now.Sub(w.last)), now
+	w.Beat()
 }
 
 // Acked is how many writes were acknowledged so far.
@@ -127,42 +115,6 @@ func (w *Writer) Acked() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return len(w.acked)
-}
-
-// TakeGap returns the longest time without an acknowledged write since the last call, the present one included.
-func (w *Writer) TakeGap() time.Duration {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	gap := max(w.gap, time.Since(w.last))
-	w.gap = 0
-	return gap
-}
-
-// Silence returns the longest time without an acknowledged write between two times, of those that took SilenceLeast or
-// more.
-func (w *Writer) Silence(from, to time.Time) (longest time.Duration) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, s := range append(slices.Clip(w.silences), silence{w.last, time.Now()}) {
-		if s.from.Before(from) {
-			s.from = from
-		}
-		if s.to.After(to) {
-			s.to = to
-		}
-		longest = max(longest, s.to.Sub(s.from))
-	}
-	return longest
-}
-
-// Silences calls f with each time without an acknowledged write that took SilenceLeast or more, the oldest first.
-func (w *Writer) Silences(f func(from, to time.Time)) {
-	w.mu.Lock()
-	all := slices.Clone(w.silences)
-	w.mu.Unlock()
-	for _, s := range all {
-		f(s.from, s.to)
-	}
 }
 
 // Await waits until n more writes are acknowledged.
