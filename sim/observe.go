@@ -47,6 +47,9 @@ func (w *World) poke() {
 	}
 }
 
+// Glance is Observe.
+func (o *Observer) Glance(ctx context.Context) (cke.Observation, bool) { return o.Observe(ctx), true }
+
 // Observe probes every declared node, then nodes of memberships that are no longer declared, then the members.
 func (o *Observer) Observe(ctx context.Context) cke.Observation {
 	w := o.d.world
