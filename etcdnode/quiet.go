@@ -66,7 +66,7 @@ type position struct {
 // position is that at which a member answered; zero: it served no linearizable read.
 func (f *endpointFacts) position(conn *memberConn) position {
 	s := f.status
-	if !s.Linearizable || s.Learner || s.RaftApplied != s.RaftIndex {
+	if !s.Linearizable || s.Learner {
 		return position{}
 	}
 	return position{time.Now(), conn, s.MemberID, s.LeaderID, s.RaftTerm, s.RaftIndex}
