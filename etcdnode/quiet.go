@@ -81,6 +81,7 @@ func (f *endpointFacts) inherit(old endpointFacts, conn *memberConn) bool {
 	if then.index == 0 || now != then || age >= surveyEvery || old.source != cke.MembersLinearizable || !slices.Equal(f.raised, old.raised) {
 		return false
 	}
-	f.status.Denied, f.members, f.source, f.alarms, f.asked, f.quiet = old.status.Denied, old.members, old.source, old.alarms, old.asked, true
+	f.status.Denied = f.status.Denied || old.status.Denied
+	f.members, f.source, f.alarms, f.asked, f.quiet = old.members, old.source, old.alarms, old.asked, true
 	return true
 }

@@ -198,6 +198,10 @@ func TestGlance_AsksForEverythingOnceAMinute(t *testing.T) {
 	if !fresh.inherit(seen, seen.asked.conn) {
 		t.Error("not inherited at once")
 	}
+	local := seen
+	if local.source = cke.MembersLocal; fresh.inherit(local, seen.asked.conn) {
+		t.Error("inherited from an answer that no quorum confirmed")
+	}
 	seen.asked.at = time.Now().Add(-surveyEvery)
 	if fresh.inherit(seen, seen.asked.conn) {
 		t.Error("inherited after a minute")
