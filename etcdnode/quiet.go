@@ -10,7 +10,7 @@ import (
 )
 
 // A probe asks for everything when something has happened: an event of the engine, a connection that came or went, another
-// thing to observe, a member that does not answer. Else it asks for what none of these tells, and the rest is as it was.
+// thing to observe, a member that does not answer. Else it asks for what none of these shows, and the rest is as it was.
 
 // surveyEvery is how long that may continue: an engine drops events that are not taken in time.
 const surveyEvery = time.Minute

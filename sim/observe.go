@@ -52,7 +52,7 @@ func (w *World) poke() {
 }
 
 // Glance observes as if every event since the last observation of everything had been lost: where one container of the cluster ran
-// with its data, and the node answers and has that data, the node shows what it showed then. That ends after a minute.
+// with its data, and the node answers and has that data, the node shows what it showed then. A minute after that it observes everything.
 func (o *Observer) Glance(ctx context.Context) (seen cke.Observation, whole bool) {
 	if o.d.Now().Sub(o.wholeAt).Abs() >= time.Minute {
 		return o.Observe(ctx), true
