@@ -4,6 +4,7 @@ package embedded
 import (
 	"context"
 	"errors"
+	"expvar"
 	"fmt"
 	"log/slog"
 	"net/url"
@@ -20,6 +21,7 @@ import (
 	"go.etcd.io/etcd/server/v3/etcdserver"
 	"go.etcd.io/etcd/server/v3/etcdserver/api/v3client"
 	"go.etcd.io/etcd/server/v3/etcdserver/api/v3rpc"
+	"go.etcd.io/raft/v3"
 	"go.etcd.io/raft/v3/raftpb"
 	"google.golang.org/grpc"
 
@@ -188,13 +190,25 @@ func lead(ctx context.Context, server *etcdserver.EtcdServer) error {
 			return ctx.Err()
 		case <-again.C:
 		}
-		if server.Leader() == 0 && server.AppliedIndex() > 0 {
+		if mayCampaign() {
 			campaign := &raftpb.Message{Type: raftpb.MsgTimeoutNow.Enum(), From: new(self), To: new(self)}
 			if err := server.Process(ctx, campaign); err != nil {
 				return fmt.Errorf("ask the store to lead: %w", err)
 			}
 		}
 	}
+}
+
+// mayCampaign reports whether raft has taken note that every entry on record is applied. Before that it may search a campaigning
+// member's log for entries that etcd has dropped already, which ends the process. Without a leader no entry is added.
+// etcd publishes the status of raft for the process, which runs one etcd; without it the next election is waited for.
+func mayCampaign() bool {
+	published, ok := expvar.Get("raft.status").(expvar.Func)
+	if !ok {
+		return false
+	}
+	s, ok := published.Value().(raft.Status)
+	return ok && s.RaftState == raft.StateFollower && s.Applied > 0 && s.Applied == s.GetCommit()
 }
 
 // tidy ends the sessions of former processes and gives a store that had run full another chance.
