@@ -74,7 +74,7 @@ var layers = map[string]string{
 	"cke/sim":                    "cke",
 	"cke/ui":                     "cke cke/internal/gzipped cke/internal/scrub cke/internal/term cke/internal/words cke/plan cke/server/strategy",
 	"cke/storage":                "cke cke/clusterfile cke/storage/internal/local go.etcd.io/etcd/api/v3 go.etcd.io/etcd/client/v3 golang.org/x/crypto google.golang.org/grpc " + age, // it reads a password as clusterfile does
-	"cke/storage/embedded":       "cke cke/storage/internal/local go.etcd.io/etcd/api/v3 go.etcd.io/etcd/client/v3 go.etcd.io/etcd/server/v3 golang.org/x/sys google.golang.org/grpc",
+	"cke/storage/embedded":       "cke cke/storage/internal/local go.etcd.io/etcd/api/v3 go.etcd.io/etcd/client/v3 go.etcd.io/etcd/server/v3 go.etcd.io/raft/v3 golang.org/x/sys google.golang.org/grpc",
 	"cke/storage/internal":       "go.uber.org/zap",
 }
 

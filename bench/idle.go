@@ -17,8 +17,12 @@ const (
 	settleFor = 10 * time.Second
 )
 
-// benchIdle measures what a daemon with one ready cluster of three nodes costs while nothing happens.
+// benchIdle measures what a daemon costs while nothing happens: without a cluster, and with a ready one of three nodes.
 func benchIdle(ctx context.Context, h *host) ([]figure, error) {
+	alone, err := h.idleAlone(ctx)
+	if err != nil {
+		return nil, err
+	}
 	f, err := h.found(ctx, "idle")
 	if err != nil {
 		return nil, err
@@ -39,9 +43,23 @@ func benchIdle(ctx context.Context, h *host) ([]figure, error) {
 		return nil, err
 	}
 	return []figure{
-		{name: "idle daemon, 3 nodes: share of a core", value: share, unit: "%", target: 1},
+		{name: "idle daemon, no cluster: share of a core", value: alone, unit: "%", target: 0.5},
+		{name: "idle daemon, 3 nodes: share of a core", value: share, unit: "%", target: 0.6},
 		{name: "idle daemon, 3 nodes: resident memory", value: rss, unit: "MiB", target: 80},
 	}, nil
+}
+
+// idleAlone returns how many hundredths of a core a daemon without a cluster uses.
+func (h *host) idleAlone(ctx context.Context) (float64, error) {
+	_, d, err := h.start(ctx, "alone")
+	if err != nil {
+		return 0, err
+	}
+	defer d.Kill()
+	if err := pause(ctx, settleFor); err != nil {
+		return 0, err
+	}
+	return coreShare(ctx, d.Pid(), idleFor)
 }
 
 func pause(ctx context.Context, d time.Duration) error {

@@ -389,7 +389,7 @@ func (d *docker) stat(ctx context.Context, id, path string) (container.PathStat,
 // watched are the events that can change what an observation says.
 func watched() filters.Args {
 	f := filters.NewArgs(filters.Arg("type", "container"), filters.Arg("type", "volume"))
-	for _, action := range []string{"create", "start", "die", "stop", "pause", "unpause", "rename", "destroy"} {
+	for _, action := range []string{"create", "start", "die", "stop", "pause", "unpause", "update", "rename", "destroy"} {
 		f.Add("event", action)
 	}
 	return f

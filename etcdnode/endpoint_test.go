@@ -94,7 +94,7 @@ func TestEndpoint_TellsThatItMayOnlyRead(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := e.ask(t.Context(), true); got.status.Denied != reader || !got.status.Healthy() || !got.status.Linearizable || len(got.members) != 1 {
+		if got := e.ask(t.Context(), true, endpointFacts{}); got.status.Denied != reader || !got.status.Healthy() || !got.status.Linearizable || len(got.members) != 1 {
 			t.Errorf("a reader: %v, %+v", reader, got)
 		}
 	}

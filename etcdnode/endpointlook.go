@@ -31,6 +31,8 @@ type endpointFacts struct {
 	source  cke.MembersSource
 	alarms  []cke.Alarm
 	raised  []cke.Alarm // as the member itself speaks of them
+	asked   position    // at which members and alarms were asked for; zero: they were not
+	quiet   bool        // they are from an earlier look
 }
 
 // sameNews reports whether n tells nothing that f did not tell; revisions and sizes are no news.
@@ -38,17 +40,22 @@ func (f endpointFacts) sameNews(n endpointFacts) bool {
 	for _, s := range []*cke.EndpointStatus{&f.status, &n.status} {
 		s.Revision, s.DBSize, s.DBSizeInUse, s.RaftIndex, s.RaftApplied = 0, 0, 0, 0, 0
 	}
+	f.asked, n.asked, f.quiet, n.quiet = position{}, position{}, false, false
 	return reflect.DeepEqual(f, n)
 }
 
 // look is ask for the watch.
-func (e *endpoint) look(ctx context.Context, _ endpointFacts, _ time.Time) endpointFacts {
-	return e.ask(ctx, true)
+func (e *endpoint) look(ctx context.Context, old endpointFacts, _ time.Time, whole bool) endpointFacts {
+	if whole {
+		old = endpointFacts{}
+	}
+	return e.ask(ctx, true, old)
 }
 
-// ask asks the member about itself and, if all is wanted, about its cluster, within endpointLimit.
-func (e *endpoint) ask(ctx context.Context, all bool) (f endpointFacts) {
-	err := e.safely("probe "+e.url, func() error { f = e.question(ctx, all); return nil })
+// ask asks the member about itself and, if all is wanted, about its cluster, within endpointLimit. What old says of the cluster is
+// not asked again while etcd has replicated nothing.
+func (e *endpoint) ask(ctx context.Context, all bool, old endpointFacts) (f endpointFacts) {
+	err := e.safely("probe "+e.url, func() error { f = e.question(ctx, all, old); return nil })
 	if err != nil {
 		return endpointFacts{status: cke.EndpointStatus{URL: e.url, Problem: err.Error()}}
 	}
@@ -56,7 +63,7 @@ func (e *endpoint) ask(ctx context.Context, all bool) (f endpointFacts) {
 }
 
 // question is ask without a net under it.
-func (e *endpoint) question(ctx context.Context, all bool) endpointFacts {
+func (e *endpoint) question(ctx context.Context, all bool, old endpointFacts) endpointFacts {
 	ctx, cancel := context.WithTimeout(ctx, allowed(endpointLimit))
 	defer cancel()
 	f := endpointFacts{status: cke.EndpointStatus{URL: e.url}}
@@ -80,7 +87,8 @@ func (e *endpoint) question(ctx context.Context, all bool) endpointFacts {
 	if f.read(ctx, conn); f.silent {
 		e.drop(member)
 	}
-	if f.status.Problem == "" && all {
+	if f.status.Problem == "" && all && !f.inherit(old, member) {
+		f.asked = f.position(member)
 		f.askCluster(ctx, conn)
 	}
 	return f

@@ -22,7 +22,7 @@ func (f *Fleet) Endpoint(ctx context.Context, url string) cke.EndpointStatus {
 		return cke.EndpointStatus{URL: url, Problem: err.Error()}
 	}
 	e.touch()
-	return e.ask(ctx, false).status
+	return e.ask(ctx, false, endpointFacts{}).status
 }
 
 // Members implements cke.Etcd.

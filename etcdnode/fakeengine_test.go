@@ -3,16 +3,21 @@ package etcdnode
 import (
 	"archive/tar"
 	"encoding/base64"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
 )
+
+// endOfEvents ends the stream of whoever follows events.
+const endOfEvents = "end"
 
 // fakeEngine answers what a probe asks.
 type fakeEngine struct {
@@ -146,12 +151,20 @@ func (e *fakeEngine) handle(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	switch {
 	case path == "/_ping":
-	case path == "/events":
+	case path == "/events" && !known:
+		follows := r.URL.Query().Get("filters")
 		w.WriteHeader(http.StatusOK)
 		w.(http.Flusher).Flush()
 		for {
 			select {
 			case line := <-e.events:
+				if line == endOfEvents {
+					return
+				}
+				var event struct{ Action string }
+				if json.Unmarshal([]byte(line), &event) == nil && !strings.Contains(follows, strconv.Quote(event.Action)) {
+					continue
+				}
 				fmt.Fprintln(w, line)
 				w.(http.Flusher).Flush()
 			case <-r.Context().Done():

@@ -311,7 +311,7 @@ func TestFence_KnowsAQuestionForAlarmsFromAChange(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if facts := e.ask(t.Context(), true); member.count("alarm") != 1 || facts.status.Problem != "" {
+	if facts := e.ask(t.Context(), true, endpointFacts{}); member.count("alarm") != 1 || facts.status.Problem != "" {
 		t.Errorf("asked for alarms %d times; %+v", member.count("alarm"), facts.status)
 	}
 }

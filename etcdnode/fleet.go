@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"log/slog"
+	"reflect"
 	"slices"
 	"sync"
 	"time"
@@ -125,6 +126,7 @@ func (f *Fleet) Update(spec cke.Cluster, identity cke.Identity) {
 		f.mu.Unlock()
 		return
 	}
+	changed := !f.scope.equal(sc)
 	f.scope = sc
 	var gone []func()
 	for address, a := range f.nodes {
@@ -135,7 +137,7 @@ func (f *Fleet) Update(spec cke.Cluster, identity cke.Identity) {
 		}
 	}
 	for _, n := range sc.nodes {
-		f.access(n).observe()
+		f.access(n).observe(changed)
 	}
 	for url, e := range f.members {
 		if !slices.ContainsFunc(sc.joins, func(j cke.Join) bool { return j.ClientURL() == url }) && e.idle() {
@@ -150,6 +152,12 @@ func (f *Fleet) Update(spec cke.Cluster, identity cke.Identity) {
 	for _, close := range gone {
 		close()
 	}
+}
+
+// equal reports whether both say that the same is to be observed.
+func (sc scope) equal(other scope) bool {
+	sc.stopped, other.stopped = nil, nil // it is asked anew in each observation
+	return reflect.DeepEqual(sc, other)
 }
 
 // sameAccess reports whether both are reached the same way and have one name: keys are kept by it, and commands name it.

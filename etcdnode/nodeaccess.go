@@ -16,6 +16,8 @@ type nodeAccess struct {
 	node  cke.Node
 	link  *link
 	watch atomic.Pointer[watch[nodeFacts]] // nil until the node is observed
+	// hears: the engine's events are followed.
+	hears atomic.Bool
 
 	mu      sync.Mutex
 	refused string // the pinned host key that the node did not show; empty: it did
@@ -46,7 +48,7 @@ func newNodeAccess(f *Fleet, n cke.Node) *nodeAccess {
 	return a
 }
 
-// moved asks for a fresh look, if the node is observed.
+// moved asks for a fresh look at everything, if the node is observed.
 func (a *nodeAccess) moved() {
 	if w := a.watch.Load(); w != nil {
 		w.want()
@@ -94,9 +96,12 @@ func (a *nodeAccess) keyAccepted() bool {
 	return a.refused != "" && a.refused != a.fleet.pinnedKey(a.node)
 }
 
-// observe starts to look at the node, if that has not started. Fleet.mu is held.
-func (a *nodeAccess) observe() {
-	if a.watch.Load() != nil {
+// observe starts to look at the node, if that has not started. changed: other things are looked for than before. Fleet.mu is held.
+func (a *nodeAccess) observe(changed bool) {
+	if w := a.watch.Load(); w != nil {
+		if changed {
+			w.doubt()
+		}
 		return
 	}
 	a.watch.Store(newWatch(a.fleet.config.Probe, a.look, func(old, new nodeFacts, late bool) {
@@ -124,12 +129,17 @@ const eventsRetry = 500 * time.Millisecond
 // follow turns the engine's events into looks and wake-ups until the session ends.
 func (a *nodeAccess) follow(s *session) {
 	for s.ctx.Err() == nil {
-		err := s.engine.events(s.ctx, a.moved, func(c cke.Container) {
+		opened := func() {
+			a.hears.Store(true)
+			a.moved()
+		}
+		err := s.engine.events(s.ctx, opened, func(c cke.Container) {
 			if c.Name == "" || a.fleet.currentScope().carriesEtcd(c) {
 				a.fleet.wake()
 				a.moved()
 			}
 		})
+		a.hears.Store(false)
 		if s.ctx.Err() != nil {
 			return
 		}

@@ -21,7 +21,9 @@ type nodeFacts struct {
 	status cke.NodeStatus
 	words  map[string]string // last words by container and end, so that a log is read once
 	// foreign is what the containers that cke did not make were configured as, by id.
-	foreign map[string]foreignFacts
+	foreign  map[string]foreignFacts
+	surveyed time.Time // when the last look at everything began; zero: none succeeded
+	quiet    bool      // the last look was not at everything
 }
 
 // sameNews reports whether n tells nothing that f did not tell.
@@ -57,12 +59,13 @@ func (f nodeFacts) failed(n cke.Node, err error, since time.Time) nodeFacts {
 	}
 	f.status.Node, f.status.Problem = n, problemOf(n, err, since)
 	f.status.ClientPort, f.status.PeerPort = cke.PortUnknown, cke.PortUnknown
+	f.quiet = false
 	return f
 }
 
 // look looks at the node once. It does not wait for a node that is known to be down, nor for an engine that is known
 // to hang: link and ping tell when that ends.
-func (a *nodeAccess) look(ctx context.Context, old nodeFacts, begun time.Time) nodeFacts {
+func (a *nodeAccess) look(ctx context.Context, old nodeFacts, begun time.Time, whole bool) nodeFacts {
 	s, err := a.link.first(ctx)
 	if err != nil {
 		if a.keyAccepted() {
@@ -72,7 +75,13 @@ func (a *nodeAccess) look(ctx context.Context, old nodeFacts, begun time.Time) n
 	}
 	var facts nodeFacts
 	err = s.call(ctx, allowed(lookLimit), "list containers and volumes", func(ctx context.Context) (err error) {
+		if !whole {
+			if facts, whole = a.glance(ctx, s, old, begun); !whole {
+				return nil
+			}
+		}
 		facts, err = a.survey(ctx, s, old)
+		facts.surveyed = begun
 		return err
 	})
 	if err != nil {

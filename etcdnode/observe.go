@@ -24,6 +24,16 @@ func (f *Fleet) currentScope() scope {
 // The first observation waits dialLimit for all, as nothing is known about them yet. Later answers make Changed
 // receive.
 func (f *Fleet) Observe(ctx context.Context) cke.Observation {
+	o, _ := f.observe(ctx, true)
+	return o
+}
+
+// Glance is Observe, but does not ask again for what cannot have changed as far as is known; whole: it asked for everything.
+func (f *Fleet) Glance(ctx context.Context) (o cke.Observation, whole bool) {
+	return f.observe(ctx, false)
+}
+
+func (f *Fleet) observe(ctx context.Context, all bool) (o cke.Observation, whole bool) {
 	select { // what Update set before this call is observed now
 	case <-f.changed:
 	default:
@@ -49,12 +59,12 @@ func (f *Fleet) Observe(ctx context.Context) cke.Observation {
 	f.mu.Unlock()
 
 	asked := time.Now()
-	l := looks{scope: sc, nodes: nodes, tickets: wantAll(nodes)}
-	memberTickets := wantAll(members)
+	l := looks{scope: sc, nodes: nodes, tickets: wantAll(nodes, all)}
+	memberTickets := wantAll(members, all)
 	forNodes, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	for i, n := range sc.nodes {
-		l.statuses = append(l.statuses, f.nodeStatus(forNodes, n, nodes[i], l.tickets[i]))
+		l.facts = append(l.facts, f.nodeStatus(forNodes, n, nodes[i], l.tickets[i]))
 	}
 	// An observation of a member ends with endpointLimit at the latest, and then tells more than "no answer".
 	forMembers, cancel := context.WithTimeout(ctx, allowed(endpointLimit+endpointLimit/4))
@@ -66,46 +76,59 @@ func (f *Fleet) Observe(ctx context.Context) cke.Observation {
 	})
 	var facts []endpointFacts
 	inVain := false
+	whole = true
 	for i, j := range sc.joins {
 		m, answered := memberFacts(forMembers, members[i], memberTickets[i], asked)
 		m.status.Join, m.status.URL = j.ID, j.ClientURL()
 		facts = append(facts, m)
-		inVain = inVain || !answered
+		inVain, whole = inVain || !answered, whole && !m.quiet
 	}
 	cancel()
 	wg.Wait()
 	etcd := etcdStatus(facts, sc)
 	etcd.Endpoints = append(etcd.Endpoints, f.strangers(ctx, etcd.Members, sc.joins)...)
-	seen := l.now()
+	found := l.now()
+	seen := statusesOf(found)
+	whole = whole && !slices.ContainsFunc(found, func(n nodeFacts) bool { return n.quiet })
 	etcd.Elsewhere = f.elsewhere(ctx, cke.ToAskElsewhere(sc.cluster, seen, sc.joins))
-	o := cke.Observation{Nodes: seen, Etcd: etcd, Partial: cut && inVain, ObservedAt: time.Now().UTC()}
-	f.mu.Lock()
-	f.stopped = stoppedMembers(sc.joins, o.Nodes)
-	f.mu.Unlock()
-	return o
+	o = cke.Observation{Nodes: seen, Etcd: etcd, Partial: cut && inVain, ObservedAt: time.Now().UTC()}
+	if whole { // what is seen stopped in another one is seen again in the next
+		f.mu.Lock()
+		f.stopped = stoppedMembers(sc.joins, o.Nodes)
+		f.mu.Unlock()
+	}
+	return o, whole
 }
 
 // looks are those at nodes in one observation.
 type looks struct {
-	scope    scope
-	nodes    []*watch[nodeFacts] // as scope.nodes; nil: there is none
-	tickets  []uint64            // of the looks that were asked for
-	statuses []cke.NodeStatus    // what they told, as far as they were waited for
+	scope   scope
+	nodes   []*watch[nodeFacts] // as scope.nodes; nil: there is none
+	tickets []uint64            // of the looks that were asked for
+	facts   []nodeFacts         // what they told, as far as they were waited for
 }
 
 // now returns what has been told by now, also by looks that started or ended later.
-func (l looks) now() []cke.NodeStatus {
-	all := slices.Clone(l.statuses)
+func (l looks) now() []nodeFacts {
+	all := slices.Clone(l.facts)
 	for i, w := range l.nodes {
 		if w == nil {
 			continue
 		}
 		if facts, ended, _ := w.last(); ended >= l.tickets[i] {
-			all[i] = facts.status
-			all[i].Node = l.scope.nodes[i]
+			all[i] = facts
+			all[i].status.Node = l.scope.nodes[i]
 		}
 	}
 	return all
+}
+
+func statusesOf(all []nodeFacts) []cke.NodeStatus {
+	statuses := make([]cke.NodeStatus, len(all))
+	for i, n := range all {
+		statuses[i] = n.status
+	}
+	return statuses
 }
 
 // patience returns true when members need not be waited for any more: stoppedWait after they were asked, once a member's
@@ -117,7 +140,7 @@ func (f *Fleet) patience(ctx context.Context, l looks, asked time.Time) bool {
 		f.mu.Lock()
 		news, before := f.news, f.stopped
 		f.mu.Unlock()
-		for id := range stoppedMembers(l.scope.joins, l.now()) {
+		for id := range stoppedMembers(l.scope.joins, statusesOf(l.now())) {
 			if !before[id] {
 				return slept(ctx, stoppedWait-time.Since(asked))
 			}
@@ -155,20 +178,25 @@ func stoppedMembers(joins []cke.Join, nodes []cke.NodeStatus) map[cke.JoinID]boo
 	return stopped
 }
 
-func wantAll[T any](watches []*watch[T]) []uint64 {
+// wantAll asks for a look at each; all: at everything of it.
+func wantAll[T any](watches []*watch[T], all bool) []uint64 {
 	tickets := make([]uint64, len(watches))
 	for i, w := range watches {
-		if w != nil {
-			tickets[i] = w.want()
+		if w == nil {
+			continue
 		}
+		if all {
+			w.doubt()
+		}
+		tickets[i] = w.glance()
 	}
 	return tickets
 }
 
 // nodeStatus waits for an observation of a node as long as ctx lasts.
-func (f *Fleet) nodeStatus(ctx context.Context, n cke.Node, w *watch[nodeFacts], ticket uint64) cke.NodeStatus {
+func (f *Fleet) nodeStatus(ctx context.Context, n cke.Node, w *watch[nodeFacts], ticket uint64) nodeFacts {
 	if w == nil {
-		return cke.NodeStatus{Node: n, Problem: problemOf(n, unreachable(n, errClosed), time.Now().UTC())}
+		return nodeFacts{status: cke.NodeStatus{Node: n, Problem: problemOf(n, unreachable(n, errClosed), time.Now().UTC())}}
 	}
 	facts, _, begun := w.last()
 	if late := !begun.IsZero() && time.Since(begun) > allowed(answerWait); late {
@@ -176,11 +204,11 @@ func (f *Fleet) nodeStatus(ctx context.Context, n cke.Node, w *watch[nodeFacts],
 	} else if w.wait(ctx.Done(), ticket) {
 		facts, _, _ = w.last()
 		facts.status.Node = n
-		return facts.status
+		return facts
 	}
 	// It did not answer in time. What was last seen stays, with a problem.
 	facts, _, begun = w.last()
-	status := facts.status
+	status := &facts.status
 	status.Node = n
 	if status.Problem == nil {
 		if begun.IsZero() {
@@ -189,7 +217,7 @@ func (f *Fleet) nodeStatus(ctx context.Context, n cke.Node, w *watch[nodeFacts],
 		status.Problem = f.lateProblem(n, begun)
 		status.ClientPort, status.PeerPort = cke.PortUnknown, cke.PortUnknown
 	}
-	return status
+	return facts
 }
 
 // lateProblem is that of a node whose look has not ended.

@@ -10,7 +10,8 @@ import (
 // watch looks at one thing again and again in a goroutine of its own: when somebody wants a fresh look, and now and
 // then by itself. Whoever wants one waits for it only as long as he likes.
 type watch[T any] struct {
-	look  func(ctx context.Context, old T, begun time.Time) T // has limits of its own
+	// look has limits of its own. whole: it asks for everything, whatever old is.
+	look  func(ctx context.Context, old T, begun time.Time, whole bool) T
 	every time.Duration
 	// looked is called, from the watch's goroutine, after each look. late: somebody waited for it in vain, and took the
 	// thing for silent.
@@ -26,10 +27,11 @@ type watch[T any] struct {
 	begun    time.Time // of the look under way; zero: none
 	value    T         // of the last look ended
 	missed   uint64    // number of a look that somebody waited for in vain; 0: there is none
+	whole    bool      // the next look is to ask for everything
 	turn     chan struct{}
 }
 
-func newWatch[T any](every time.Duration, look func(ctx context.Context, old T, begun time.Time) T, looked func(old, new T, late bool)) *watch[T] {
+func newWatch[T any](every time.Duration, look func(ctx context.Context, old T, begun time.Time, whole bool) T, looked func(old, new T, late bool)) *watch[T] {
 	ctx, cancel := context.WithCancel(context.Background())
 	w := &watch[T]{look: look, every: every, looked: looked, cancel: cancel,
 		ended: make(chan struct{}), wanted: make(chan struct{}, 1), turn: make(chan struct{})}
@@ -58,9 +60,10 @@ func (w *watch[T]) run(ctx context.Context) {
 		w.started++
 		begun := time.Now().UTC()
 		w.begun = begun
-		old := w.value
+		old, whole := w.value, w.whole
+		w.whole = false
 		w.mu.Unlock()
-		value := w.look(ctx, old, begun)
+		value := w.look(ctx, old, begun, whole)
 		if ctx.Err() != nil {
 			return
 		}
@@ -74,13 +77,26 @@ func (w *watch[T]) run(ctx context.Context) {
 		w.turn = make(chan struct{})
 		w.mu.Unlock()
 		w.looked(old, value, late)
-		// Not all in the same moment.
-		timer.Reset(w.every - w.every/10 + rand.N(w.every/5+1))
+		// Later than whoever asks as often as that, and not all in the same moment.
+		timer.Reset(w.every + w.every/10 + rand.N(w.every/5+1))
 	}
 }
 
-// want asks for a look that starts after this call and returns its number.
+// want asks for a look that starts after this call, and returns its number. It asks for everything.
 func (w *watch[T]) want() uint64 {
+	w.doubt()
+	return w.glance()
+}
+
+// doubt makes the next look ask for everything.
+func (w *watch[T]) doubt() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.whole = true
+}
+
+// glance asks for a look that starts after this call, and returns its number.
+func (w *watch[T]) glance() uint64 {
 	w.mu.Lock()
 	ticket := w.started + 1
 	w.mu.Unlock()

@@ -55,6 +55,9 @@ type Observer interface {
 	Update(spec cke.Cluster, identity cke.Identity)
 	// Observe returns what nodes answered to probes that were sent after the call.
 	Observe(ctx context.Context) cke.Observation
+	// Glance is Observe, but does not ask for what cannot have changed since it was asked, as far as is known. Not whole: there is
+	// such a thing, and nothing may be decided from it but to observe.
+	Glance(ctx context.Context) (seen cke.Observation, whole bool)
 	// Changed receives after something may have changed; wake-ups are coalesced.
 	Changed() <-chan struct{}
 	// Retry connects at once to nodes whose next attempt is due later.
@@ -105,6 +108,7 @@ type Loop struct {
 	unread   bool           // the status of the terms before could not be read, and is not overwritten
 	stored   cke.Status     // last stored
 	storedAt time.Time
+	calm     bool // the last round had nothing to do, nothing to wait for, and nothing has happened since
 	running  *runningOperation
 	unsaved  []cke.Record // ended, and not yet so in the store
 	over     []string     // tasks that are over, and not yet so in the store
@@ -207,7 +211,7 @@ func (l *Loop) round(ctx context.Context) (again time.Duration, err error) {
 	if l.unread {
 		l.takeOver(ctx)
 	}
-	in, err := l.look(ctx)
+	in, whole, err := l.look(ctx)
 	if err != nil {
 		return again, err
 	}
@@ -218,6 +222,9 @@ func (l *Loop) round(ctx context.Context) (again time.Duration, err error) {
 	l.save(ctx)
 	l.finishTasks(ctx)
 	d := l.decide(in)
+	if l.calm = d.Operation == nil && d.Converged && d.Blockers == nil && !in.Seen.Partial; !l.calm && !whole {
+		return 0, nil // to be decided from an observation of everything
+	}
 	if d.Operation != nil && l.running == nil {
 		l.start(ctx, d, in.Generation)
 	}
@@ -242,32 +249,37 @@ func (l *Loop) electing(in strategy.Input) bool {
 	return in.Formed() && !l.quorum.there && l.Now().Sub(l.quorumAt) < electionLimit
 }
 
-// look gathers what Decide needs.
-func (l *Loop) look(ctx context.Context) (strategy.Input, error) {
+// look gathers what Decide needs. While there is nothing to do, it asks for little; whole: it asked for everything.
+func (l *Loop) look(ctx context.Context) (in strategy.Input, whole bool, err error) {
 	spec, err := l.Term.Spec(ctx)
 	if err != nil {
-		return strategy.Input{}, fmt.Errorf("read spec: %w", err)
+		return in, false, fmt.Errorf("read spec: %w", err)
 	}
 	identity, err := l.Term.Identity(ctx)
 	if err != nil {
-		return strategy.Input{}, fmt.Errorf("read identity: %w", err)
+		return in, false, fmt.Errorf("read identity: %w", err)
 	}
 	l.Observer.Update(spec.Wanted(), identity)
 	began := l.Now()
-	seen := l.Observer.Observe(ctx)
+	var seen cke.Observation
+	if l.calm {
+		seen, whole = l.Observer.Glance(ctx)
+	} else {
+		seen, whole = l.Observer.Observe(ctx), true
+	}
 	l.took = l.Now().Sub(began)
 	l.Metrics.observed(spec.Cluster.Name, l.took)
 	if ctx.Err() != nil {
-		return strategy.Input{}, ctx.Err()
+		return in, false, ctx.Err()
 	}
 	// What the nodes show, or what an order was confirmed for, may have been put on record while they were observed.
 	asked := l.requests()
 	if asked.OrderForAnother(identity) || len(identity.Unrecorded(spec.Cluster.Name, seen.Nodes)) > 0 || identity.VotesElsewhere(seen.Etcd) || identity.EndedByMarks(seen.Nodes) != nil {
 		if identity, err = l.Term.Identity(ctx); err != nil {
-			return strategy.Input{}, fmt.Errorf("read identity: %w", err)
+			return in, false, fmt.Errorf("read identity: %w", err)
 		}
 	}
-	in := strategy.NewInput(spec, identity, asked, seen, nil, l.status)
+	in = strategy.NewInput(spec, identity, asked, seen, nil, l.status)
 	in.Failures, in.Completed, in.LeadsSince = l.failures, l.done, l.leads
 	l.Commands.Update(in.Spec, identity, in.Requests)
 	in.UnderWay = l.Commands.Seen()
@@ -289,7 +301,7 @@ func (l *Loop) look(ctx context.Context) (strategy.Input, error) {
 		l.Inventory.Update(cke.InventoryWanted{Spec: spec, Identity: identity, Requests: asked, Status: l.status})
 		in.Inventory = l.Inventory.Status()
 	}
-	return in, nil
+	return in, whole, nil
 }
 
 // decide returns the operation under way while there is one: at most one change is in flight.
@@ -366,6 +378,8 @@ func (l *Loop) wait(ctx context.Context, again time.Duration) error {
 	case <-stored:
 		l.Observer.Retry() // a key or a host key may be what a node waited for
 	case <-timer.C:
+		return nil
 	}
+	l.calm = false
 	return nil
 }

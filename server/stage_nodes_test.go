@@ -56,6 +56,19 @@ func (n *stageNodes) Observe(context.Context) cke.Observation {
 	return o
 }
 
+// Glance sees what is seen, or what was when the stage became quiet.
+func (n *stageNodes) Glance(ctx context.Context) (cke.Observation, bool) {
+	o := n.Observe(ctx)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.glances++
+	if n.quiet != nil {
+		o = *n.quiet
+		o.ObservedAt = time.Now().UTC()
+	}
+	return o, n.quiet == nil
+}
+
 func (n *stageNodes) Changed() <-chan struct{} { return n.changed }
 
 // wake is what a node does after an event.

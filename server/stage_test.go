@@ -29,6 +29,7 @@ type stage struct {
 	records  []cke.Record
 	statuses []cke.Status // every one that was stored, as it was
 	looks    []time.Time  // when the cluster was looked at
+	glances  int          // of these, how many needed not ask for everything
 	calls    []string     // on nodes, as "start n1"
 	retries  int
 	open     int // connections to nodes that were not closed
@@ -39,6 +40,8 @@ type stage struct {
 	storeDo func(ctx context.Context, call string) error
 	// look is asked before each look.
 	look func()
+	// quiet is what a glance sees; nil: everything.
+	quiet *cke.Observation
 	// backups are those of the cluster; nil: none are taken.
 	backups server.Backups
 }

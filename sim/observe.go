@@ -2,7 +2,9 @@ package sim
 
 import (
 	"context"
+	"maps"
 	"slices"
+	"time"
 
 	"cke"
 )
@@ -14,6 +16,8 @@ type Observer struct {
 	spec     cke.Cluster
 	identity cke.Identity
 	last     map[string]cke.NodeStatus // by address
+	whole    map[string]cke.NodeStatus // as last was when everything was asked, at wholeAt
+	wholeAt  time.Time
 	changed  chan struct{}
 	refused  bool // and etcd refused all changes of cke
 	twins    int  // how many observations in a row saw that two histories serve
@@ -47,8 +51,42 @@ func (w *World) poke() {
 	}
 }
 
-// Observe probes every declared node, then nodes of memberships that are no longer declared, then the members.
+// Glance observes as if every event since the last observation of everything had been lost: where one container of the cluster ran
+// with its data, and the node answers and has that data, the node shows what it showed then. A minute after that it observes everything.
+func (o *Observer) Glance(ctx context.Context) (seen cke.Observation, whole bool) {
+	if o.d.Now().Sub(o.wholeAt).Abs() >= time.Minute {
+		return o.Observe(ctx), true
+	}
+	seen, whole = o.observe(ctx), true
+	for i, n := range seen.Nodes {
+		then := o.whole[n.Node.Address]
+		c, settled := o.settled(then)
+		if now, there := n.Of(c.Join); settled && n.Answered() && there && now.ID == c.ID && now.Data == c.Data && c.Data == cke.DataPresent {
+			then.Node, then.SeenAt, then.Clock = n.Node, n.SeenAt, n.Clock
+			seen.Nodes[i], whole = then, false
+		}
+	}
+	return seen, whole
+}
+
+// settled is the one container of the cluster on a node, if it ran.
+func (o *Observer) settled(n cke.NodeStatus) (c cke.Container, settled bool) {
+	ours := slices.DeleteFunc(slices.Clone(n.Containers), func(c cke.Container) bool { return c.Cluster != o.spec.Name })
+	if len(ours) != 1 || !n.Answered() {
+		return c, false
+	}
+	return ours[0], ours[0].State == cke.ContainerRunning
+}
+
+// Observe observes everything.
 func (o *Observer) Observe(ctx context.Context) cke.Observation {
+	seen := o.observe(ctx)
+	o.whole, o.wholeAt = maps.Clone(o.last), o.d.Now()
+	return seen
+}
+
+// observe probes every declared node, then nodes of memberships that are no longer declared, then the members.
+func (o *Observer) observe(ctx context.Context) cke.Observation {
 	w := o.d.world
 	seen := cke.Observation{}
 	before, twins := o.d.whoServes(), o.d.seesTwins()

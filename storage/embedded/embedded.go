@@ -4,6 +4,7 @@ package embedded
 import (
 	"context"
 	"errors"
+	"expvar"
 	"fmt"
 	"log/slog"
 	"net/url"
@@ -20,6 +21,8 @@ import (
 	"go.etcd.io/etcd/server/v3/etcdserver"
 	"go.etcd.io/etcd/server/v3/etcdserver/api/v3client"
 	"go.etcd.io/etcd/server/v3/etcdserver/api/v3rpc"
+	"go.etcd.io/raft/v3"
+	"go.etcd.io/raft/v3/raftpb"
 	"google.golang.org/grpc"
 
 	"cke"
@@ -38,8 +41,14 @@ const (
 	snapshot, logs = 2500, 2
 	// catchUp is how many log entries stay in memory for other members; there are none.
 	catchUp = 100
-	// The only member need not wait for others: it elects itself within 250 ms. Shorter ticks would cost an idle daemon more.
-	tickMs, electionMs = 50, 250
+	// The only member hears from no other, and does not wait for a tick to lead, so ticks only cost an idle daemon. A lease lasts
+	// at least one and a half election timeouts; that of a former process is revoked at start.
+	tickMs, electionMs = 500, 2500
+	// commitEvery is how often what was written is moved from the log, which is on disk before a write is answered, to the
+	// database. After a crash it is read from the log.
+	commitEvery = time.Second
+	// campaignEvery is how often the only member is asked to lead as it starts: it cannot before it has applied its own addition.
+	campaignEvery = 2 * time.Millisecond
 )
 
 // Store is an etcd inside this process. It listens only on a unix socket in its data directory.
@@ -127,6 +136,7 @@ func configuration(dir string, log *slog.Logger) *embed.Config {
 	cfg.SnapshotCount, cfg.MaxWalFiles = snapshot, logs
 	cfg.SnapshotCatchUpEntries = catchUp
 	cfg.QuotaBackendBytes = quota
+	cfg.BackendBatchInterval = commitEvery
 	cfg.AutoCompactionMode = embed.CompactorModePeriodic
 	cfg.AutoCompactionRetention = history
 	cfg.BootstrapDefragThresholdMegabytes = defragMiB
@@ -138,12 +148,8 @@ func (e *Store) start(ctx context.Context, cfg *embed.Config) (err error) {
 	if e.etcd, err = embed.StartEtcd(cfg); err != nil {
 		return err
 	}
-	select {
-	case <-e.etcd.Server.ReadyNotify():
-	case <-e.etcd.Server.StopNotify():
-		return errors.New("etcd stopped while starting")
-	case <-ctx.Done():
-		return ctx.Err()
+	if err := lead(ctx, e.etcd.Server); err != nil {
+		return err
 	}
 	if err := tidy(ctx, e.etcd.Server, e.log); err != nil {
 		return err
@@ -166,6 +172,43 @@ func (e *Store) start(ctx context.Context, cfg *embed.Config) (err error) {
 		}
 	})
 	return nil
+}
+
+// lead returns once the only member leads and serves. It campaigns at once, as a member does that another one hands leadership to.
+// Source: etcd-io/raft, MsgTimeoutNow.
+func lead(ctx context.Context, server *etcdserver.EtcdServer) error {
+	again := time.NewTicker(campaignEvery)
+	defer again.Stop()
+	self := uint64(server.MemberID())
+	for {
+		select {
+		case <-server.ReadyNotify():
+			return nil
+		case <-server.StopNotify():
+			return errors.New("etcd stopped while starting")
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-again.C:
+		}
+		if mayCampaign() {
+			campaign := &raftpb.Message{Type: raftpb.MsgTimeoutNow.Enum(), From: new(self), To: new(self)}
+			if err := server.Process(ctx, campaign); err != nil {
+				return fmt.Errorf("ask the store to lead: %w", err)
+			}
+		}
+	}
+}
+
+// mayCampaign reports whether raft has taken note that every entry on record is applied. Before that it may search a campaigning
+// member's log for entries that etcd has dropped already, which ends the process. Without a leader no entry is added.
+// etcd publishes the status of raft for the process, which runs one etcd; without it the next election is waited for.
+func mayCampaign() bool {
+	published, ok := expvar.Get("raft.status").(expvar.Func)
+	if !ok {
+		return false
+	}
+	s, ok := published.Value().(raft.Status)
+	return ok && s.RaftState == raft.StateFollower && s.Applied > 0 && s.Applied == s.GetCommit()
 }
 
 // tidy ends the sessions of former processes and gives a store that had run full another chance.
