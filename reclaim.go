@@ -147,7 +147,7 @@ func PlanReclaim(c Cluster, id Identity, seen Observation, b *BackupStatus) (Rec
 			r.Ends = append(r.Ends, j)
 		}
 	}
-	if len(r.Ends) > 0 && !OthersVote(members, slices.Concat(r.Members, id.Joins), r.Changes()...) {
+	if len(r.Ends) > 0 && !(Identity{Incarnation: id.Incarnation, Joins: slices.Concat(r.Members, id.Joins)}).OthersVote(members, r.Changes()...) {
 		return refuse("store the newest cluster file: ckecli cluster set --no-wait FILE", "no membership on record would be left whose member votes, and no node of this cluster file carries a member that does")
 	}
 	return r, nil

@@ -40,9 +40,10 @@ func (f *Fleet) Observe(ctx context.Context) cke.Observation {
 			nodes[i] = a.watch.Load()
 		}
 	}
-	members := make([]*watch[endpointFacts], len(sc.joins))
-	for i, j := range sc.joins {
-		if e := f.members[j.ClientURL()]; e != nil {
+	urls := sc.asked()
+	members := make([]*watch[endpointFacts], len(urls))
+	for i, url := range urls {
+		if e := f.members[url]; e != nil {
 			members[i] = e.watch.Load()
 		}
 	}
@@ -66,16 +67,18 @@ func (f *Fleet) Observe(ctx context.Context) cke.Observation {
 	})
 	var facts []endpointFacts
 	inVain := false
-	for i, j := range sc.joins {
+	for i, url := range urls {
 		m, answered := memberFacts(forMembers, members[i], memberTickets[i], asked)
-		m.status.Join, m.status.URL = j.ID, j.ClientURL()
+		if m.status.URL = url; i < len(sc.joins) {
+			m.status.Join = sc.joins[i].ID
+		}
 		facts = append(facts, m)
 		inVain = inVain || !answered
 	}
 	cancel()
 	wg.Wait()
 	etcd := etcdStatus(facts, sc)
-	etcd.Endpoints = append(etcd.Endpoints, f.strangers(ctx, etcd.Members, sc.joins)...)
+	etcd.Endpoints = append(etcd.Endpoints, f.strangers(ctx, etcd.Members, sc)...)
 	seen := l.now()
 	etcd.Elsewhere = f.elsewhere(ctx, cke.ToAskElsewhere(sc.cluster, seen, sc.joins))
 	o := cke.Observation{Nodes: seen, Etcd: etcd, Partial: cut && inVain, ObservedAt: time.Now().UTC()}

@@ -73,9 +73,8 @@ func (v *volume) shown() cke.Volume {
 
 // hosts reports whether a URL is one on the node.
 func (n *Node) hosts(url string) bool {
-	rest, is := strings.CutPrefix(url, "https://")
-	rest, here := strings.CutPrefix(rest, n.address)
-	return is && here && strings.HasPrefix(rest, ":")
+	rest, here := strings.CutPrefix(withoutScheme(url), n.address)
+	return here && strings.HasPrefix(rest, ":")
 }
 
 // Name is the node's host name.

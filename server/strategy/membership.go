@@ -63,7 +63,7 @@ func endedMembership(in *Input) verdict {
 			}
 			return wait(fmt.Sprintf("the member list that was read lacks %s, and has no quorum of the members on record: it may be that of a second cluster", namesOf(missing)), problems...)
 		}
-		if !cke.OthersVote(in.Seen.Etcd.Members, in.Identity.Joins, j.ID) {
+		if !in.Identity.OthersVote(in.Seen.Etcd.Members, j.ID) {
 			return wait(fmt.Sprintf("etcd lists no voter on record: the membership of %s is not ended, since cke could reach no other member", j.Node.Name()),
 				in.noOtherVotes(j, "its member is not in the member list, and no other membership on record votes"))
 		}
@@ -79,7 +79,7 @@ func endedMembership(in *Input) verdict {
 
 // lastOnRecord reports whether foreign members vote and no membership on record but one: without it cke could reach no member.
 func (in *Input) lastOnRecord(j cke.Join, m cke.Member) bool {
-	return (in.votes() > 1 || m.Learner) && !cke.OthersVote(in.Seen.Etcd.Members, in.Identity.Joins, j.ID)
+	return (in.votes() > 1 || m.Learner) && !in.Identity.OthersVote(in.Seen.Etcd.Members, j.ID)
 }
 
 func (in *Input) noOtherVotes(j cke.Join, message string) cke.Problem {

@@ -65,6 +65,9 @@ func beginRestore(in *Input, t cke.Task) Decision {
 	if in.Requests.CallsRestoreOff() {
 		return refuse(t, &cke.Error{Code: cke.CodeCannot, What: "the restore was canceled before it started", Unchanged: true})
 	}
+	if why := notWhileImporting(in, "a restore or a recovery"); why != nil {
+		return refuse(t, why)
+	}
 	if why := outdatedOrder(in, t); why != nil {
 		return refuse(t, why)
 	}

@@ -1,0 +1,182 @@
+package sim_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"cke"
+	"cke/sim"
+)
+
+// imports begins with an old cluster on the last machines of the world, which holds a write, and declares the first three.
+func (s *stage) imports(t *testing.T, plain bool) (old []*sim.Node) {
+	old = s.Nodes()[3:]
+	s.RunOld(plain, old...)
+	s.pass(time.Minute)
+	s.Import(s.cluster(s.Nodes()[:3]), plain, old...)
+	if !s.Write(old[0].Name(), "from before") {
+		t.Fatal("the old cluster takes no write")
+	}
+	s.daemon()
+	return old
+}
+
+// imported reports whether all members are those of cke, as declared.
+func (s *stage) imported() bool {
+	inc := s.Store().Identity().Incarnation
+	return s.settled() && s.OldMembers() == 0 && !inc.Import.EndedAt.IsZero() && s.faults("n1", "n2", "n3") == nil
+}
+
+// An old cluster keeps its id and its writes, and its members leave only once each declared node has a voter.
+func TestImport_MembersOfCkeTakeThePlaceOfThoseOfAnOldCluster(t *testing.T) {
+	for _, machines := range []int{1, 2, 3} {
+		for _, plain := range []bool{false, true} {
+			play(t, 3+machines, func(s *stage) {
+				old := s.imports(t, plain)
+				id := s.Store().Identity().Incarnation.ClusterID
+				if !s.until(convergence, s.imported) {
+					dec, _ := s.latest().now()
+					t.Fatal(describeDecision(1, dec), strings.Join(s.faults("n1", "n2", "n3"), "\n"), fmt.Sprint(s.World))
+				}
+				if now := s.Store().Identity(); now.Incarnation.ClusterID != id || slices.ContainsFunc(now.Joins, func(j cke.Join) bool { return j.PlainPeers }) {
+					t.Errorf("%+v", now)
+				}
+				if !s.Write("n1", "after") || s.Write(old[0].Name(), "to the old one") {
+					t.Error("writes go elsewhere than to the members of cke")
+				}
+				for _, n := range old {
+					n.Reboot()
+					n.StartByHand() // one that has left does not come back
+				}
+				s.pass(time.Hour)
+				if !s.imported() {
+					t.Error("an old member came back")
+				}
+			})
+		}
+	}
+}
+
+// Each call may kill the daemon, halfway or late: the end is the same, and no rule of the checker is broken.
+func TestImport_EndsAsDeclaredFromEveryCrashPoint(t *testing.T) {
+	t.Parallel()
+	fromEveryCrashPoint(t, 12, 1, func(seed uint64, judge judge) (calls int, faults []string) {
+		play(t, 6, func(s *stage) {
+			s.imports(t, true)
+			begin := s.Calls()
+			s.Judge = func(n int, _ sim.Call) sim.Verdict { return judge(s, n-begin) }
+			if seed > 0 {
+				s.Pick = rand.New(rand.NewPCG(seed, 0)).IntN
+			}
+			done := func() bool { s.succeed(); return s.imported() }
+			ok := s.until(4*convergence, done)
+			calls = s.Calls() - begin
+			s.Land()
+			for _, d := range s.drivers {
+				d.Wake()
+			}
+			if !ok || !s.until(convergence, done) {
+				dec, _ := s.latest().now()
+				faults = append(s.faults("n1", "n2", "n3"), "is not imported: "+describeDecision(s.latest().Number(), dec))
+			}
+			faults = append(faults, s.Violations()...)
+		})
+		return calls, faults
+	})
+}
+
+// Until the last old member has left the operator can turn back: the old cluster is as it was, without a member of cke.
+func TestImport_IsReverted(t *testing.T) {
+	for left := range 3 { // old members that have left by then
+		play(t, 6, func(s *stage) {
+			s.imports(t, true)
+			ask := func(subject string) {
+				s.Store().Ask(subject, func(r *cke.Requests) {
+					r.Tasks = append(r.Tasks, cke.NewTask(cke.TaskImport, "", subject, "ann@boot-1", time.Now()))
+				})
+			}
+			if !s.until(convergence, func() bool { return s.OldMembers() == 3-left && len(s.Store().Identity().Joins) == 3 }) {
+				t.Fatal("the import does not come that far")
+			}
+			ask(cke.ImportRevert)
+			reverted := func() bool {
+				return len(s.Store().Identity().Joins) == 0 && s.OldMembers() == s.ForeignMembers()
+			}
+			if !s.until(convergence, reverted) {
+				dec, _ := s.latest().now()
+				t.Fatal(describeDecision(1, dec))
+			}
+			s.pass(time.Hour)
+			if !reverted() || s.OldMembers() < 3-left-1 {
+				t.Fatalf("%d old members", s.OldMembers())
+			}
+			if left%2 == 0 {
+				ask(cke.ImportContinue)
+				if !s.until(convergence, s.imported) {
+					dec, _ := s.latest().now()
+					t.Fatal(describeDecision(1, dec))
+				}
+				return
+			}
+			s.Store().RequestDelete()
+			if !s.until(convergence, func() bool { return s.latest().Dead() || s.Store().Identity().Incarnation == nil }) {
+				dec, _ := s.latest().now()
+				t.Error(describeDecision(1, dec))
+			}
+		})
+	}
+}
+
+// What would stop members on which the old cluster depends is not done.
+func TestImport_IsNeitherHibernatedNorDeletedNorRestored(t *testing.T) {
+	play(t, 6, func(s *stage) {
+		old := s.imports(t, false)
+		if !s.until(convergence, func() bool { return s.OldMembers() == 3 && s.Serving() == 6 }) {
+			t.Fatal("members of cke do not vote")
+		}
+		old[0].PowerOff()
+		s.Store().Hibernate(true)
+		s.pass(time.Hour)
+		s.Store().RequestDelete()
+		s.pass(time.Hour)
+		if s.Serving() != 5 || s.Store().Identity().Incarnation == nil || s.OldMembers() < 1 {
+			t.Fatal(fmt.Sprint(s.World))
+		}
+		s.Store().CancelDelete()
+		s.Store().Hibernate(false)
+		if !s.until(convergence, s.imported) { // a dead one leaves as well
+			dec, _ := s.latest().now()
+			t.Error(describeDecision(1, dec))
+		}
+	})
+}
+
+// Silence proves nothing: while the old cluster does not answer nothing is made, and the quorum is not called lost.
+func TestImport_WaitsForAnOldClusterThatIsSilent(t *testing.T) {
+	play(t, 6, func(s *stage) {
+		old := s.Nodes()[3:]
+		s.RunOld(false, old...)
+		s.pass(time.Minute)
+		s.Import(s.cluster(s.Nodes()[:3]), false, old...)
+		for _, n := range old {
+			s.Cut(sim.Management, n.Name())
+		}
+		s.daemon()
+		s.pass(time.Hour)
+		dec, status := s.latest().now()
+		if dec.Operation != nil || status.Health != cke.HealthUnknown || len(s.Store().Identity().Joins) > 0 || !named(dec.Blockers, "n4", cke.CodeOldCluster) {
+			t.Error(status.Health, describeDecision(1, dec))
+		}
+		for _, n := range old {
+			s.Heal(sim.Management, n.Name())
+		}
+		if !s.until(convergence, s.imported) {
+			dec, _ := s.latest().now()
+			t.Error(describeDecision(1, dec))
+		}
+	})
+}
