@@ -45,6 +45,11 @@ func (w *World) Import(c cke.Cluster, plain bool, machines ...*Node) {
 	})
 }
 
+// declared are the nodes that are to carry a member.
+func (s *Store) declared() []cke.Node {
+	return s.identity.Incarnation.Importing().Wants(s.spec.Cluster).ControlPlane()
+}
+
 // OldMembers is how many members of the old cluster the list has; -1: nobody leads.
 func (w *World) OldMembers() int {
 	w.mu.Lock()
@@ -54,7 +59,7 @@ func (w *World) OldMembers() int {
 	if s.leader == nil {
 		return -1
 	}
-	return len(slices.DeleteFunc(s.list, func(l listed) bool { return !w.isOld(l.id) }))
+	return len(slices.DeleteFunc(slices.Clone(s.list), func(l listed) bool { return !w.isOld(l.id) }))
 }
 
 func (w *World) isOld(id uint64) bool {
