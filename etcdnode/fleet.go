@@ -88,7 +88,7 @@ type scope struct {
 	nodes      []cke.Node // declared, then those of joins that are declared no more
 	joins      []cke.Join
 	old        []string // client URLs of the members of an old cluster
-	clusterID  string // on record; empty: not known yet
+	clusterID  string   // on record; empty: not known yet
 	// stopped reports whether cke may have stopped the writes of the cluster of this id, which is not the one on record.
 	stopped func(clusterID string) bool
 }

@@ -27,7 +27,7 @@ const (
 type ca struct {
 	name cke.AuthorityName
 	cert *x509.Certificate
-	pem  []byte // the certificate
+	pem  []byte        // the certificate
 	key  crypto.Signer // an ECDSA key; that of an old cluster may be an RSA key
 }
 

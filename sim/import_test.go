@@ -33,7 +33,9 @@ func (s *stage) imported() bool {
 
 // notImported is what is not as declared; what carried the old members is kept.
 func (s *stage) notImported() []string {
-	return slices.DeleteFunc(s.faults("n1", "n2", "n3"), func(f string) bool { return strings.Contains(f, "container old of life") || strings.Contains(f, "volume old of life") })
+	return slices.DeleteFunc(s.faults("n1", "n2", "n3"), func(f string) bool {
+		return strings.Contains(f, "container old of life") || strings.Contains(f, "volume old of life")
+	})
 }
 
 // An old cluster keeps its id and its writes, and its members leave only once each declared node has a voter.
