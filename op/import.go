@@ -39,6 +39,22 @@ func OldStays(i *cke.Import, list []cke.Member, joins []cke.Join, declared []cke
 	return ""
 }
 
+// successors are where members are asked that may lead in place of one: those of cke, then those of an old cluster; the other way round
+// while an import is being reverted.
+func successors(id cke.Identity, except cke.JoinID) [][]string {
+	var own []string
+	for _, j := range id.Joins {
+		if j.ID != except {
+			own = append(own, j.ClientURL())
+		}
+	}
+	i := id.Incarnation.Importing()
+	if i != nil && i.Reverting {
+		return [][]string{i.URLs(), own}
+	}
+	return [][]string{own, i.URLs()}
+}
+
 // EndImport records that the member list has no member of the old cluster any more.
 type EndImport struct{}
 

@@ -169,17 +169,7 @@ func follower(ctx context.Context, e Env, id cke.Identity, leader cke.Join, lead
 // furthest is the member id of the voter that has applied most, of those that fit; empty: none does. Old members lead only where those of
 // cke leave, or none of these fits.
 func furthest(ctx context.Context, e Env, id cke.Identity, except cke.JoinID, fits func(cke.EndpointStatus) bool) string {
-	var own []string
-	for _, j := range id.Joins {
-		if j.ID != except {
-			own = append(own, j.ClientURL())
-		}
-	}
-	groups := [][]string{own, id.Incarnation.Importing().URLs()}
-	if i := id.Incarnation.Importing(); i != nil && i.Reverting {
-		slices.Reverse(groups)
-	}
-	for _, urls := range groups {
+	for _, urls := range successors(id, except) {
 		var best cke.EndpointStatus
 		for _, url := range urls {
 			if s := e.Etcd.Endpoint(ctx, url); !id.OfAnother(s) && fits(s) && !s.Learner && s.RaftApplied >= best.RaftApplied {

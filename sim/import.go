@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"cke"
-	"cke/quorum"
 )
 
 // oldName is the container and the volume of a member of an old cluster.
@@ -50,7 +49,7 @@ func (s *Store) declared() []cke.Node {
 	return s.identity.Incarnation.Importing().Wants(s.spec.Cluster).ControlPlane()
 }
 
-// OldMembers is how many members of the old cluster the list has; -1: nobody leads.
+// OldMembers is how many members of the old cluster the list has; -1: no member leads.
 func (w *World) OldMembers() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -87,7 +86,7 @@ func (c *checker) leavesOld(p proposal, id uint64) {
 			own++
 		}
 	}
-	if own < quorum.Of(voters) {
+	if own < majority(voters) {
 		c.violated("a member of the old cluster is removed while %d of the %d others are of cke and serve", own, voters)
 	}
 }

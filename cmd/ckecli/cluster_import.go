@@ -86,7 +86,7 @@ func runImport(ctx context.Context, a *app, s store, file string, o importOption
 		}
 		return err
 	}
-	i, err := lookOld(ctx, a, c.WithDefaults(), o)
+	i, err := lookOld(ctx, a, cke.Spec{}.Following(c, cke.Spec{}).Wanted(), o)
 	if err != nil {
 		return err
 	}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 
 	"cke"
 	"cke/op"
@@ -25,13 +24,14 @@ func (in *Input) oldSilent() (silent []cke.Problem) {
 		if left && !slices.ContainsFunc(in.Seen.Etcd.Members, func(m cke.Member) bool { return m.ID == o.ID }) {
 			continue
 		}
-		at := slices.IndexFunc(in.Seen.Etcd.Endpoints, func(e cke.EndpointStatus) bool { return e.URL == o.URL })
 		why := "it was not asked yet"
-		if at >= 0 {
-			e := in.Seen.Etcd.Endpoints[at]
-			if why = cmp.Or(e.Problem, in.Identity.NotOurs(e)); why == "" {
-				continue
+		for _, e := range in.replies() {
+			if e.URL == o.URL {
+				why = e.Problem
 			}
+		}
+		if why == "" {
+			continue
 		}
 		silent = append(silent, cke.Problem{Code: cke.CodeOldCluster, Node: o.Name, Message: fmt.Sprintf("member %s of the old cluster does not answer at %s: %s", o.Name, o.URL, why),
 			Remedy: "bring it back, or let this management host reach it"})
@@ -138,6 +138,14 @@ func notWhileImporting(in *Input, what string) *cke.Error {
 	return why
 }
 
+// notWanted is why the member of a membership is to leave.
+func (in *Input) notWanted(j cke.Join) string {
+	if old := in.importing(); old != nil && old.Reverting {
+		return "the import is reverted"
+	}
+	return j.Node.Name() + " is no longer a control-plane node"
+}
+
 // oldStatus says what a member of the old cluster is, in its row.
 func oldStatus(in *Input, m cke.Member, serves bool) string {
 	s := "a member of the old cluster; it leaves once those of cke vote"
@@ -155,5 +163,5 @@ func silentOldSentence(silent []cke.Problem) string {
 	for _, p := range silent {
 		names = append(names, p.Node)
 	}
-	return "it is not known whether there is a quorum: " + strings.Replace(doNotAnswer(names), " answer", " answer from the old cluster", 1)
+	return "it is not known whether there is a quorum: of the old cluster " + doNotAnswer(names)
 }

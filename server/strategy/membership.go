@@ -126,7 +126,7 @@ func removeUndeclared(in *Input, healthy bool) verdict {
 			continue // its data may be on its machine, at another address
 		}
 		if g := mayRemove(in, m); g != open {
-			return wait(fmt.Sprintf("%s is no longer a control-plane node, and removing its member waits: %s", j.Node.Name(), g),
+			return wait(fmt.Sprintf("%s, and removing its member waits: %s", in.notWanted(j), g),
 				cke.Problem{Code: cke.CodeQuorum, Node: j.Node.Name(), Message: string(g)})
 		}
 		if missing := lacking(in, m); healthy && missing != nil {
@@ -138,7 +138,7 @@ func removeUndeclared(in *Input, healthy bool) verdict {
 			continue
 		}
 		gone := j
-		return act(op.RemoveMember{Member: m, Join: &gone, Silent: in.silent(j), Declared: in.toCarry(m)}, fmt.Sprintf("%s is no longer a control-plane node", j.Node.Name())).voluntary()
+		return act(op.RemoveMember{Member: m, Join: &gone, Silent: in.silent(j), Declared: in.toCarry(m)}, in.notWanted(j)).voluntary()
 	}
 	return stays
 }

@@ -104,7 +104,7 @@ func quorumProblem(in *Input) *cke.Problem {
 		return nil
 	}
 	if in.importing() != nil { // a recovery would leave the old cluster behind
-		p.Remedy = first + ", or those of the old cluster"
+		p.Remedy = first + ", also those of the old cluster"
 		return p
 	}
 	switch gone, aside := n-need+1, len(in.Identity.Joins)-len(cke.Chosen(in.Identity.Joins)); {
