@@ -189,3 +189,92 @@ func TestImport_WaitsForAnOldClusterThatIsSilent(t *testing.T) {
 		}
 	})
 }
+
+// Faults of every kind by chance, on both sides, while the operator turns the import around now and then: no rule of the checker is
+// broken, and once all is healed the import ends.
+func TestImport_KeepsItsPromisesUnderRandomFaults(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(some(2000)) {
+		var faults []string
+		play(t, 6, func(s *stage) { faults = s.importsAmid(t, rand.New(rand.NewPCG(seed, 7))) })
+		if faults != nil {
+			t.Fatalf("seed %d:\n%s", seed, strings.Join(faults, "\n"))
+		}
+	}
+}
+
+func (s *stage) importsAmid(t *testing.T, r *rand.Rand) []string {
+	old := s.imports(t, r.IntN(2) == 0)
+	ask := func(subject string) {
+		s.Store().Ask(subject, func(q *cke.Requests) {
+			q.Tasks = append(q.Tasks, cke.NewTask(cke.TaskImport, "", subject, "ann@boot-1", time.Now()))
+		})
+	}
+	rate := []float64{0, 0.01, 0.05}[r.IntN(3)]
+	s.Pick, s.Judge = r.IntN, func(int, sim.Call) sim.Verdict {
+		if r.Float64() < rate {
+			return crashes[r.IntN(len(crashes))]
+		}
+		return sim.Proceed
+	}
+	nodes := s.Nodes()
+	any := func() *sim.Node { return nodes[r.IntN(len(nodes))] }
+	writes := 0
+	for range 10 + r.IntN(30) {
+		s.until(time.Duration(r.IntN(30))*time.Second, func() bool { s.succeed(); return false })
+		switch r.IntN(12) {
+		case 0:
+			any().PowerOff()
+		case 1:
+			any().KillEtcd()
+		case 2:
+			s.Isolate(any().Name())
+		case 3:
+			s.Cut(any().Name(), sim.Management)
+		case 4:
+			any().Freeze()
+		case 5:
+			any().Hang()
+		case 6:
+			s.Land()
+		case 7:
+			if r.IntN(3) == 0 {
+				ask([]string{cke.ImportRevert, cke.ImportContinue}[r.IntN(2)])
+			}
+		case 8, 9:
+			s.mend(old)
+		default:
+			writes++
+			s.Write(any().Name(), fmt.Sprint("write ", writes))
+		}
+		if v := s.Violations(); v != nil {
+			return v
+		}
+	}
+	s.Judge = nil
+	s.Land()
+	for _, d := range s.drivers {
+		d.Wake()
+	}
+	s.mend(old)
+	ask(cke.ImportContinue)
+	if !s.until(4*convergence, func() bool { s.succeed(); return s.imported() }) {
+		dec, _ := s.latest().now()
+		return append(s.notImported(), "is not imported: "+describeDecision(s.latest().Number(), dec), fmt.Sprint(s.World))
+	}
+	return s.Violations()
+}
+
+// mend repairs the machines and the network, and starts the old members, as operators do.
+func (s *stage) mend(old []*sim.Node) {
+	s.HealNetwork()
+	for _, n := range s.Nodes() {
+		s.Rejoin(n.Name())
+		n.Thaw()
+		n.Unhang()
+		n.PowerOn()
+	}
+	for _, n := range old {
+		n.StartByHand()
+	}
+}
