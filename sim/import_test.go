@@ -278,3 +278,35 @@ func (s *stage) mend(old []*sim.Node) {
 		n.StartByHand()
 	}
 }
+
+// A store that is brought back from before the end of an import is found to be older, or knows enough; nothing is lost either way.
+func TestImport_SurvivesAStoreThatGoesBack(t *testing.T) {
+	for joins := range 4 {
+		for _, ended := range []bool{true, false} { // by the time when it is brought back
+			play(t, 6, func(s *stage) {
+				copied := s.copiedOnce(func(id cke.Identity, _ sim.Call) bool { return len(id.Joins) == joins })
+				s.imports(t, true)
+				far := s.imported
+				if !ended {
+					far = func() bool { return s.OldMembers() == 2 }
+				}
+				if !s.until(convergence, far) || !copied.made || !s.Write("n2", "after the copy") {
+					t.Fatal("the import does not come that far")
+				}
+				s.broughtBack(copied.StoreCopy)
+				s.until(convergence, func() bool { return s.frozenFor(cke.FreezeOlderStore) || s.imported() })
+				if s.frozenFor(cke.FreezeOlderStore) {
+					s.freezesAndServes(t)
+					s.reclaims(t)
+				}
+				if !s.until(convergence, s.imported) {
+					dec, _ := s.latest().now()
+					t.Fatal(joins, ended, describeDecision(1, dec), s.notImported(), fmt.Sprint(s.World))
+				}
+				if v := s.Violations(); v != nil || !s.Write("n1", "at the end") {
+					t.Error(joins, ended, v)
+				}
+			})
+		}
+	}
+}
