@@ -124,8 +124,11 @@ func Importable(c Cluster, list []Member) *Error {
 		return &Error{Code: CodeOldCluster, What: fmt.Sprintf(format, args...), Unchanged: true, Try: try}
 	}
 	nodes := c.ControlPlane()
-	for _, m := range list {
+	for i, m := range list {
+		_, declared := c.Node(m.Name)
 		switch {
+		case declared, slices.ContainsFunc(list[:i], func(o Member) bool { return o.Name == m.Name }): // --initial-cluster has one name for each
+			return refused("rename it: etcd takes another --name at its next start", "another member or a declared node has the name of member %s of the old cluster", m.Name)
 		case m.Learner || m.Name == "":
 			return refused("remove it, or wait until it is a voter", "member %s of the old cluster is a learner, or was never started", m.ID)
 		case len(m.PeerURLs) != 1:

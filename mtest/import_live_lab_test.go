@@ -114,6 +114,16 @@ func (s *story) runOld(n lab.Node, p *oldPKI) (urls []string) {
 	return urls
 }
 
+// oldOf is how many members of the old cluster a status has.
+func oldOf(st cke.Status) (n int) {
+	for _, m := range st.Members {
+		if m.State == "old" {
+			n++
+		}
+	}
+	return n
+}
+
 // underLoad brings an old cluster under cke while clients write to both, and checks what they wrote.
 func (s *story) underLoad(p *oldPKI) {
 	declared, machine := s.nodes[:3], s.nodes[3]
@@ -132,7 +142,8 @@ func (s *story) underLoad(p *oldPKI) {
 	s.Cleanup(w.Stop)
 	s.must(w.Await(s.within(readyLimit), 50))
 
-	c := s.spec()
+	b := backedUp{s, filepath.Join(s.TempDir(), "backups")}
+	c := b.spec()
 	c.Options.Etcd.Version = oldVersion
 	file, err := s.WriteSpec(c)
 	s.must(err)
@@ -156,6 +167,14 @@ func (s *story) underLoad(p *oldPKI) {
 	load, err := rig.StartLoad(append(s.urls(), urls...), both)
 	s.must(err)
 	s.Cleanup(load.Stop)
+	if p == nil { // there and back
+		s.await("an old member to have left", readyLimit, func(st cke.Status) bool { return oldOf(st) == oldMembers-1 && st.Ready == 3 })
+		s.do("cluster", "import", "prod", "--revert")
+		st := s.await("the members of cke to have left", readyLimit, func(st cke.Status) bool { return st.Declared == 0 && oldOf(st) == len(st.Members) })
+		s.Logf("reverted: %d old members, can lose %d", len(st.Members), st.Tolerance)
+		s.must(load.Await(s.within(seenLimit), 50))
+		s.do("cluster", "import", "prod", "--continue")
+	}
 	s.await("the import to end", 2*readyLimit, func(st cke.Status) bool { return rig.Ready(st) && st.Ready == 3 && len(st.Members) == 3 })
 	s.Logf("the import took %s", since(began))
 	s.must(load.Await(s.within(seenLimit), 50))
@@ -179,6 +198,7 @@ func (s *story) underLoad(p *oldPKI) {
 	if out := s.do("ca", "list"); p != nil && strings.Contains(out, cke.Fingerprint(p.cert)[:16]) {
 		s.Errorf("the authority of the old cluster is trusted:\n%s", out)
 	}
+	b.awaitBackups("True UpToDate")
 	if now := s.ready(); now.ClusterID != st.ClusterID {
 		s.Errorf("cluster id %s, before %s", now.ClusterID, st.ClusterID)
 	}

@@ -4,6 +4,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 
 	"cke"
 )
@@ -34,6 +35,7 @@ func (f *from) stranger(n *Node, m cke.Member, e cke.EndpointStatus) {
 	o := f.spec.Options.Etcd
 	o.Version = e.Version
 	j := cke.Join{Node: cke.Node{Address: n.address}, Member: m.Name, Volume: m.ID, ClientPort: portIn(m.ClientURLs, o.ClientPort), PeerPort: portIn(m.PeerURLs, o.PeerPort), Etcd: o}
+	j.PlainPeers = slices.ContainsFunc(m.PeerURLs, func(url string) bool { return strings.HasPrefix(url, "http://") })
 	delete(n.taken, j.ClientPort)
 	delete(n.taken, j.PeerPort)
 	made := newContainer(n, cke.MemberSpec{Join: j, Mode: cke.StartOwnData})
@@ -62,7 +64,7 @@ func (f *from) asksOld(m cke.Member, url string) {
 			}
 		}
 		inc.Import = &at
-		f.identity.Incarnation = &inc
+		f.identity.Incarnation, f.store.identity.Incarnation = &inc, &inc
 	}
 }
 
