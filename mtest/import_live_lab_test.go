@@ -168,7 +168,7 @@ func (s *story) underLoad(p *oldPKI) {
 	s.must(err)
 	s.Cleanup(load.Stop)
 	if p == nil { // there and back
-		s.await("an old member to have left", readyLimit, func(st cke.Status) bool { return oldOf(st) == oldMembers-1 && st.Ready == 3 })
+		s.await("a member of cke to vote", readyLimit, func(st cke.Status) bool { return st.Ready > 0 })
 		s.do("cluster", "import", "prod", "--revert")
 		st := s.await("the members of cke to have left", readyLimit, func(st cke.Status) bool { return st.Declared == 0 && oldOf(st) == len(st.Members) })
 		s.Logf("reverted: %d old members, can lose %d", len(st.Members), st.Tolerance)

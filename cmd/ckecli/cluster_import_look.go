@@ -181,7 +181,7 @@ func (i *oldCluster) fits(ctx context.Context, fleet *etcdnode.Fleet) *cke.Error
 			return notImportable("etcdctl alarm list", "the old cluster has an alarm")
 		case !known || has.Major != 3 || has.Minor < oldestImport || has.Corrupts():
 			return notImportable("upgrade the old cluster first", "member %s of the old cluster runs etcd %s, which cke does not manage", name, e.Version)
-		case declared && has.Minor != wants.Minor:
+		case declared && (has.Minor != wants.Minor || wants.Compare(cke.GoodRelease(has.Minor)) < 0): // earlier ones keep a wrong list after some removals and promotions
 			return notImportable(fmt.Sprintf("declare options.etcd.version %s or later of 3.%d, and upgrade after the import", cke.GoodRelease(has.Minor), has.Minor),
 				"member %s of the old cluster runs etcd %s, and %s is declared", name, e.Version, wants)
 		}
