@@ -52,7 +52,7 @@ func (f *Fleet) endpoint(url string) *endpoint {
 	e, ok := f.members[url]
 	if !ok {
 		e = &endpoint{url: url, clientTLS: f.config.ClientTLS, guard: f.guard, faults: &f.faults, every: f.config.Probe, wake: f.wake, used: time.Now(), open: map[*memberConn]bool{}}
-		if slices.Contains(f.scope.old, url) {
+		if slices.Contains(f.scope.old.URLs(), url) {
 			e.clientTLS, e.plain = f.config.OldTLS, strings.HasPrefix(url, "http://")
 		}
 		f.members[url] = e

@@ -87,8 +87,8 @@ type scope struct {
 	peerPort   int
 	nodes      []cke.Node // declared, then those of joins that are declared no more
 	joins      []cke.Join
-	old        []string // client URLs of the members of an old cluster
-	clusterID  string   // on record; empty: not known yet
+	old        *cke.Import // nil: no import is under way
+	clusterID  string      // on record; empty: not known yet
 	// stopped reports whether cke may have stopped the writes of the cluster of this id, which is not the one on record.
 	stopped func(clusterID string) bool
 }
@@ -98,7 +98,7 @@ func (s scope) asked() (urls []string) {
 	for _, j := range s.joins {
 		urls = append(urls, j.ClientURL())
 	}
-	return append(urls, s.old...)
+	return append(urls, s.old.URLs()...)
 }
 
 // New returns a Fleet that knows no node yet. Close stops everything that it started.
@@ -121,7 +121,7 @@ func (f *Fleet) Update(spec cke.Cluster, identity cke.Identity) {
 	spec = spec.WithDefaults()
 	o := spec.Options.Etcd
 	sc := scope{cluster: spec.Name, volumeName: o.VolumeName, image: o.Image, clientPort: o.ClientPort, peerPort: o.PeerPort,
-		nodes: slices.Clone(spec.Nodes), joins: slices.Clone(identity.Joins), old: identity.Incarnation.Importing().URLs(), stopped: identity.MayStopWritesOf}
+		nodes: slices.Clone(spec.Nodes), joins: slices.Clone(identity.Joins), old: identity.Incarnation.Importing(), stopped: identity.MayStopWritesOf}
 	if inc := identity.Incarnation; inc != nil {
 		sc.clusterID = inc.ClusterID
 	}

@@ -20,8 +20,7 @@ func (f *Fleet) strangers(ctx context.Context, members []cke.Member, sc scope) [
 	var asking []cke.Member
 	for _, m := range members {
 		url, ok := cke.StrangerURL(m, joins)
-		ok = ok && !slices.ContainsFunc(m.ClientURLs, func(told string) bool { return slices.Contains(sc.old, told) })
-		if ok && m.Name != "" && len(found) < cke.MaxStrangers && !slices.ContainsFunc(joins, func(j cke.Join) bool { return isMember(m, j) }) {
+		if ok && !sc.old.Has(m) && m.Name != "" && len(found) < cke.MaxStrangers && !slices.ContainsFunc(joins, func(j cke.Join) bool { return isMember(m, j) }) {
 			found, asking = append(found, cke.EndpointStatus{URL: url}), append(asking, m)
 		}
 	}
