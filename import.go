@@ -18,6 +18,8 @@ type Import struct {
 	PlainPeers bool `json:"plainPeers,omitempty"`
 	// PeerAuthority: generation 0 of the peer authority is that of the old cluster.
 	PeerAuthority bool `json:"peerAuthority,omitempty"`
+	// KeepOld: no old member leaves before the operator continues the import.
+	KeepOld bool `json:"keepOld,omitempty"`
 	// Reverting: the members of cke leave instead.
 	Reverting bool `json:"reverting,omitempty"`
 	// EndedAt is when the member list had none of the old members any more: the import is over.

@@ -158,7 +158,11 @@ func (s *story) underLoad(p *oldPKI) {
 	s.must(w.Await(s.within(readyLimit), 1000))
 	before := w.TakeGap()
 	began := time.Now()
-	s.do(append(slices.Clone(command), "--confirm", "prod", "--no-wait")...)
+	confirmed := append(slices.Clone(command), "--confirm", "prod", "--no-wait")
+	if p == nil {
+		confirmed = append(confirmed, "--keep-old")
+	}
+	s.do(confirmed...)
 	st := s.await("the import to start", seenLimit, func(st cke.Status) bool { return st.ClusterID != "" })
 	both := s.clientTLS()
 	if p != nil { // one client for all URLs: it trusts both, and shows each member what that accepts
@@ -168,7 +172,7 @@ func (s *story) underLoad(p *oldPKI) {
 	s.must(err)
 	s.Cleanup(load.Stop)
 	if p == nil { // there and back
-		s.await("a member of cke to vote", readyLimit, func(st cke.Status) bool { return st.Ready > 0 })
+		s.await("all members to vote", readyLimit, func(st cke.Status) bool { return st.Ready == 3 && oldOf(st) == oldMembers && st.Tolerance == 2 })
 		s.do("cluster", "import", "prod", "--revert")
 		st := s.await("the members of cke to have left", readyLimit, func(st cke.Status) bool { return st.Declared == 0 && oldOf(st) == len(st.Members) })
 		s.Logf("reverted: %d old members, can lose %d", len(st.Members), st.Tolerance)

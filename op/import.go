@@ -12,8 +12,11 @@ import (
 // OldStays returns why no member of an old cluster may leave the member list yet; "": one may. Each declared node must have a
 // voter that serves, and these must be a quorum of the voters that are left.
 func OldStays(i *cke.Import, list []cke.Member, joins []cke.Join, declared []cke.Node, healthy func(cke.Member) bool) string {
-	if i.Reverting {
+	switch {
+	case i.Reverting:
 		return "the import is being reverted"
+	case i.KeepOld:
+		return "the operator keeps them until the import is continued"
 	}
 	voters, own := 0, 0
 	serving := map[string]bool{}
@@ -108,7 +111,7 @@ func (t TurnImport) Stages() []Stage {
 		if old == nil || !slices.ContainsFunc(old.In(list.members), func(m cke.Member) bool { return !m.Learner }) {
 			return fmt.Errorf("no member of the old cluster votes: %w", cke.ErrConflict)
 		}
-		return putImport(ctx, e, id, func(i *cke.Import) { i.Reverting = t.Revert })
+		return putImport(ctx, e, id, func(i *cke.Import) { i.Reverting, i.KeepOld = t.Revert, i.KeepOld && t.Revert })
 	}}}}
 }
 

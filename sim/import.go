@@ -49,6 +49,18 @@ func (s *Store) declared() []cke.Node {
 	return s.identity.Incarnation.Importing().Wants(s.spec.Cluster).ControlPlane()
 }
 
+// KeepOld lets the members of the old cluster stay until the operator continues the import.
+func (w *World) KeepOld() {
+	w.change("the operator keeps the old members", func() {
+		inc := *w.store.identity.Incarnation
+		old := *inc.Import
+		old.KeepOld, inc.Import = true, &old
+		id := cloneIdentity(w.store.identity)
+		id.Incarnation = &inc
+		w.store.put(id)
+	})
+}
+
 // OldMembers is how many members of the old cluster the list has; -1: no member leads.
 func (w *World) OldMembers() int {
 	w.mu.Lock()
@@ -72,8 +84,8 @@ func (c *checker) leavesOld(p proposal, id uint64) {
 	if !c.world.isOld(id) || c.world.late {
 		return
 	}
-	if inc.Import.Reverting || !inc.Import.EndedAt.IsZero() {
-		c.violated("a member of the old cluster is removed though the import is reverted or over")
+	if inc.Import.KeepOld || inc.Import.Reverting || !inc.Import.EndedAt.IsZero() {
+		c.violated("a member of the old cluster is removed though it is kept, or the import is reverted or over")
 	}
 	own, voters := 0, 0
 	for _, v := range p.leader.voters() {

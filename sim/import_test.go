@@ -68,6 +68,77 @@ func TestImport_MembersOfCkeTakeThePlaceOfThoseOfAnOldCluster(t *testing.T) {
 	}
 }
 
+// The operator may keep the old members until clients have moved.
+func TestImport_KeepsTheOldMembersUntilTheOperatorContinues(t *testing.T) {
+	play(t, 6, func(s *stage) {
+		old := s.imports(t, true)
+		s.KeepOld()
+		s.pass(2 * time.Hour)
+		if s.OldMembers() != 3 || s.Serving() != 6 || !s.Write("n1", "through the new ones") || !s.Write(old[0].Name(), "through the old ones") {
+			t.Fatal(fmt.Sprint(s.World))
+		}
+		s.Store().Ask("continue", func(r *cke.Requests) {
+			r.Tasks = append(r.Tasks, cke.NewTask(cke.TaskImport, "", cke.ImportContinue, "ann@boot-1", time.Now()))
+		})
+		if !s.until(convergence, s.imported) {
+			dec, _ := s.latest().now()
+			t.Error(describeDecision(1, dec))
+		}
+	})
+}
+
+// Old machines may be destroyed while the quorum needs them. By the word of the operator, and only of all of them, the cluster is
+// recovered from a member of cke, which has every acknowledged write.
+func TestImport_IsRecoveredWhenTheOldMachinesAreDestroyed(t *testing.T) {
+	play(t, 6, func(s *stage) {
+		old := s.imports(t, true)
+		s.KeepOld()
+		if !s.until(convergence, func() bool { return len(s.Store().Identity().Joins) == 3 && s.Serving() == 6 }) || !s.Write("n1", "before") {
+			t.Fatal("members of cke do not vote")
+		}
+		for _, n := range old {
+			n.PowerOff()
+		}
+		s.pass(time.Hour)
+		for _, destroyed := range [][]string{nil, {"n4"}, {"n4", "n5"}} {
+			s.order(cke.RestoreOrder{Survivor: "n1", Destroyed: destroyed})
+			s.pass(10 * time.Minute)
+			if r := s.Store().Records(); r[len(r)-1].Refusal == nil || !strings.Contains(r[len(r)-1].Refusal.What, "while members of the old cluster vote") {
+				t.Fatalf("%v: %+v", destroyed, r[len(r)-1])
+			}
+		}
+		s.order(cke.RestoreOrder{Survivor: "n1", Destroyed: []string{"n4", "n5", "n6"}})
+		if !s.until(convergence, func() bool { return s.settled() && s.Serving() == 3 && s.Store().Identity().Incarnation.Import == nil }) {
+			dec, _ := s.latest().now()
+			t.Fatal(describeDecision(1, dec), s.Store().Records()[len(s.Store().Records())-1])
+		}
+		if !s.Write("n2", "after") {
+			t.Error("no write is taken")
+		}
+		if v := s.Violations(); v != nil {
+			t.Error(v)
+		}
+	})
+}
+
+// Another cluster of the name may serve on the nodes: then no member is added anywhere.
+func TestImport_StartsOnlyOnNodesThatHoldNothing(t *testing.T) {
+	play(t, 6, func(s *stage) {
+		s.Node("n1").AddVolume(cke.Volume{Name: "etcd-cke.000000000000", Cluster: clusterName, Incarnation: "unknown", Join: "000000000000"})
+		s.imports(t, false)
+		s.pass(time.Hour)
+		dec, _ := s.latest().now()
+		if len(s.Store().Identity().Joins) > 0 || dec.Operation != nil || !named(dec.Blockers, "n1", cke.CodeLeftover) {
+			t.Fatal(describeDecision(1, dec))
+		}
+		s.Node("n1").Remove("etcd-cke.000000000000")
+		if !s.until(convergence, s.imported) {
+			dec, _ := s.latest().now()
+			t.Error(describeDecision(1, dec))
+		}
+	})
+}
+
 // Each call may kill the daemon, halfway or late: the end is the same, and no rule of the checker is broken.
 func TestImport_EndsAsDeclaredFromEveryCrashPoint(t *testing.T) {
 	t.Parallel()

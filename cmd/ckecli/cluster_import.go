@@ -20,8 +20,8 @@ type importOptions struct {
 	// Files in PEM: what the old members are asked with, and their peer authority.
 	caCert, cert, key, peerCert, peerKey string
 
-	plan, revert, goOn, noWait bool
-	confirm                    string
+	keepOld, plan, revert, goOn, noWait bool
+	confirm                             string
 }
 
 func newClusterImportCommand(a *app) *cobra.Command {
@@ -38,7 +38,8 @@ its members are asked with if they serve clients with TLS. If they use TLS betwe
 their peer authority, which signs for the members of cke until the last old member has left, and is replaced then. All of it
 is sealed in the store. Without TLS between peers the members of cke have none either until the last old member has left.
 
-The plan is shown first; confirm it by typing the cluster's name, or with --confirm NAME. ` + "`ckecli pause NAME`" + ` stops an import, and
+With --keep-old the members of the old cluster stay until ` + "`ckecli cluster import NAME --continue`" + `: time to move clients to the new
+URLs. The plan is shown first; confirm it by typing the cluster's name, or with --confirm NAME. ` + "`ckecli pause NAME`" + ` stops an import, and
 ` + "`ckecli cluster import NAME --revert`" + ` lets the members of cke leave again, until the last old member has left. Ctrl-C stops
 following; the work continues.`,
 		Example: "  ckecli cluster import prod.yml --endpoint http://10.0.0.21:2379 --plan\n  ckecli cluster import prod.yml --endpoint https://10.0.0.21:2379 --cacert ca.crt --cert admin.crt --key admin.key --peer-cacert peer-ca.crt --peer-key peer-ca.key\n  ckecli cluster import prod --revert",
@@ -61,9 +62,10 @@ following; the work continues.`,
 	f.StringVar(&o.key, "key", "", "`file` with its key, in PEM")
 	f.StringVar(&o.peerCert, "peer-cacert", "", "`file` with the certificate of the old peer authority, in PEM")
 	f.StringVar(&o.peerKey, "peer-key", "", "`file` with its key, in PEM")
+	f.BoolVar(&o.keepOld, "keep-old", false, "let no old member leave before --continue")
 	f.BoolVar(&o.plan, "plan", false, "show what would be done, and store nothing")
 	f.BoolVar(&o.revert, "revert", false, "let the members of cke leave the old cluster again")
-	f.BoolVar(&o.goOn, "continue", false, "continue an import that was reverted")
+	f.BoolVar(&o.goOn, "continue", false, "continue an import that was reverted, or that keeps the old members")
 	f.StringVar(&o.confirm, "confirm", "", "confirm with the cluster's `name`")
 	f.BoolVar(&o.noWait, "no-wait", false, "return once it is stored or asked for")
 	cmd.MarkFlagsMutuallyExclusive("plan", "revert", "continue", "confirm")
@@ -90,6 +92,9 @@ func runImport(ctx context.Context, a *app, s store, file string, o importOption
 	if err != nil {
 		return err
 	}
+	if err := notOurs(ctx, s, i.plan.ClusterID); err != nil {
+		return err
+	}
 	if o.plan {
 		return a.show(i.plan.view())
 	}
@@ -100,6 +105,7 @@ func runImport(ctx context.Context, a *app, s store, file string, o importOption
 	if err := a.confirmName(ctx, "importing "+c.Name, c.Name, o.confirm, how); err != nil {
 		return err
 	}
+	i.old.KeepOld = o.keepOld
 	imported := storage.Imported{Cluster: c, Source: text, Incarnation: cke.NewImport(c, i.plan.ClusterID, i.old, a.now()), Secrets: i.secrets}
 	var spec cke.Spec
 	newest, err := a.change(ctx, s, c.Name, "the import was stored", "status", func() (err error) {
@@ -110,7 +116,10 @@ func runImport(ctx context.Context, a *app, s store, file string, o importOption
 		return err
 	}
 	r := setResult{Cluster: c.Name, Revision: spec.Generation, Changed: true}
-	if o.noWait {
+	switch {
+	case o.keepOld:
+		return a.showSet(r, fmt.Sprintf("%s: the import is stored; the old members stay until: ckecli cluster import %[1]s --continue", c.Name))
+	case o.noWait:
 		return a.showSet(r, fmt.Sprintf("%s: the import is stored", c.Name))
 	}
 	var line string
@@ -118,6 +127,24 @@ func runImport(ctx context.Context, a *app, s store, file string, o importOption
 		return err
 	}
 	return a.showSet(r, line)
+}
+
+// notOurs refuses to import a cluster that cke manages: two names would be two managers.
+func notOurs(ctx context.Context, s store, clusterID string) error {
+	names, err := s.Clusters(ctx)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		id, err := s.Identity(ctx, name)
+		if err != nil {
+			return err
+		}
+		if id.Incarnation != nil && id.Incarnation.ClusterID == clusterID {
+			return refused(&cke.Error{Code: cke.CodeOldCluster, What: "cluster " + name + " in the store is this cluster", Unchanged: true, Try: "ckecli status --cluster " + name})
+		}
+	}
+	return nil
 }
 
 // runTurnImport lets the members of cke leave the old cluster again, or not any more.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/pem"
 	"fmt"
 	"net/url"
 	"os"
@@ -238,7 +239,9 @@ func (i *oldCluster) peers(ctx context.Context, o importOptions) error {
 // signed refuses an authority that has not signed what the old members show their peers.
 func (i *oldCluster) signed(ctx context.Context, authority []byte) *cke.Error {
 	pool := x509.NewCertPool()
-	pool.AppendCertsFromPEM(authority)
+	if block, _ := pem.Decode(authority); block != nil { // only the first one is stored
+		pool.AppendCertsFromPEM(pem.EncodeToMemory(block))
+	}
 	for _, m := range i.list {
 		u, err := url.Parse(m.PeerURLs[0])
 		if err != nil {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"cke"
 	"cke/op"
@@ -60,20 +61,24 @@ func oldLeave(in *Input) verdict {
 	}
 	healthy := func(m cke.Member) bool { return healthyMember(in, m) }
 	if why := op.OldStays(old, in.Seen.Etcd.Members, in.Identity.Joins, in.Spec.ControlPlane(), healthy); why != "" {
-		return note(fmt.Sprintf("the members of the old cluster stay: %s", why), cke.Problem{Code: cke.CodeOldCluster, Message: why})
+		p := cke.Problem{Code: cke.CodeOldCluster, Message: why}
+		if old.KeepOld {
+			p.Remedy = fmt.Sprintf("ckecli cluster import %s --continue", in.Spec.Name)
+		}
+		return note(fmt.Sprintf("the members of the old cluster stay: %s", why), p)
 	}
 	turn := func(m cke.Member) int {
 		switch {
-		case !healthyMember(in, m):
-			return 0
-		case slices.ContainsFunc(in.replies(), func(e cke.EndpointStatus) bool { return e.MemberID == m.ID && e.LeaderID == m.ID }):
+		case slices.ContainsFunc(in.replies(), func(e cke.EndpointStatus) bool { return e.LeaderID == m.ID }): // one that is silent may lead
 			return 2
+		case healthyMember(in, m):
+			return 1
 		}
-		return 1
+		return 0
 	}
 	m := slices.MinFunc(left, func(a, b cke.Member) int { return cmp.Compare(turn(a), turn(b)) })
 	if g := mayRemove(in, m); g != open {
-		return wait(fmt.Sprintf("member %s of the old cluster cannot leave: %s", nameOf(m), g), cke.Problem{Code: cke.CodeQuorum, Node: nameOf(m), Message: string(g)})
+		return wait(fmt.Sprintf("member %s of the old cluster cannot leave: %s", nameOf(m), g), append([]cke.Problem{{Code: cke.CodeQuorum, Node: nameOf(m), Message: string(g)}}, in.oldSilent()...)...)
 	}
 	return act(op.RemoveMember{Member: m, Declared: in.Spec.ControlPlane()}, fmt.Sprintf("the members of cke vote, so member %s of the old cluster leaves, %s", nameOf(m), leftAfter(in, m, len(left)-1))).voluntary()
 }
@@ -120,12 +125,16 @@ func importAsked(in *Input, t cke.Task) Decision {
 		return refuse(t, cannot("there is no %q of an import", t.Subject))
 	case old == nil:
 		return refuse(t, cannot("cluster %s has no member of an old cluster, so no import can be stopped or reverted", in.Spec.Name))
-	case old.Reverting == (t.Subject == cke.ImportRevert):
+	case old.Reverting == (t.Subject == cke.ImportRevert) && !(old.KeepOld && t.Subject == cke.ImportContinue):
 		return settled(t, "it is on record")
 	case old.In(in.Seen.Etcd.Members) == nil:
 		return refuse(t, cannot("the last member of the old cluster has left"))
 	}
-	return Decision{Operation: op.TurnImport{Revert: !old.Reverting}, Reason: askedFor(t, "members of cke are to "+map[bool]string{true: "leave the old cluster", false: "replace those of the old cluster"}[!old.Reverting])}
+	turn, to := op.TurnImport{Revert: t.Subject == cke.ImportRevert}, "replace those of the old cluster"
+	if turn.Revert {
+		to = "leave the old cluster"
+	}
+	return Decision{Operation: turn, Reason: askedFor(t, "members of cke are to "+to)}
 }
 
 // notWhileImporting is the refusal of what would stop members that the old cluster needs, or leave it behind as a second cluster.
@@ -144,6 +153,42 @@ func (in *Input) notWanted(j cke.Join) string {
 		return "the import is reverted"
 	}
 	return j.Node.Name() + " is no longer a control-plane node"
+}
+
+// besideOld refuses a restore or a recovery that would be a second cluster beside the old one: of each old member that the last list has, the
+// operator must say that its machine is gone for good.
+func besideOld(in *Input, o cke.RestoreOrder) *cke.Error {
+	may := in.oldListed()
+	may = slices.DeleteFunc(may, func(m cke.OldMember) bool { return slices.Contains(o.Destroyed, m.Name) })
+	if len(may) == 0 {
+		return nil
+	}
+	why := notWhileImporting(in, "a restore or a recovery")
+	why.Facts = append(why.Facts, "only if its machine is switched off or wiped for good: "+destroyedFlags(may))
+	return why
+}
+
+// oldListed are the members of an old cluster that may serve: those of the last list, or all if none was seen.
+func (in *Input) oldListed() (may []cke.OldMember) {
+	old := in.importing()
+	if old == nil {
+		return nil
+	}
+	list := in.lastList()
+	for _, o := range old.Members {
+		if list == nil || slices.ContainsFunc(list, func(m cke.Member) bool { return m.ID == o.ID }) {
+			may = append(may, o)
+		}
+	}
+	return may
+}
+
+func destroyedFlags(old []cke.OldMember) string {
+	var flags []string
+	for _, o := range old {
+		flags = append(flags, "--destroyed "+o.Name)
+	}
+	return strings.Join(flags, " ")
 }
 
 // oldStatus says what a member of the old cluster is, in its row.

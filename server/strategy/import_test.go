@@ -58,6 +58,11 @@ func (s *scene) reverting() *scene {
 	return s
 }
 
+func (s *scene) kept() *scene {
+	s.Identity.Incarnation.Import.KeepOld = true
+	return s
+}
+
 // importEnded lets the import be over, with members of cke that still have no TLS between peers.
 func (s *scene) importEnded() *scene {
 	s.left(1, 2, 3)
@@ -93,6 +98,8 @@ func TestDecide_TurnsAnImportAround(t *testing.T) {
 		{imported(3), cke.ImportRevert, "revert-import"},
 		{imported(3), cke.ImportContinue, "settled"},
 		{imported(3).reverting(), cke.ImportContinue, "continue-import"},
+		{imported(3).kept(), cke.ImportContinue, "continue-import"},
+		{imported(3).kept(), cke.ImportRevert, "revert-import"},
 		{imported(3).reverting(), cke.ImportRevert, "settled"},
 		{imported(3).left(1, 2, 3), cke.ImportRevert, "refused"},
 		{imported(3).importEnded(), cke.ImportRevert, "refused"},

@@ -103,8 +103,8 @@ func quorumProblem(in *Input) *cke.Problem {
 	case up >= need:
 		return nil
 	}
-	if in.importing() != nil { // a recovery would leave the old cluster behind
-		p.Remedy = first + ", also those of the old cluster"
+	if may := in.oldListed(); may != nil { // a recovery could leave the old cluster behind
+		p.Remedy = first + ", also those of the old cluster; only if these are gone for good, and no quorum is left: ckecli recover " + destroyedFlags(may)
 		return p
 	}
 	switch gone, aside := n-need+1, len(in.Identity.Joins)-len(cke.Chosen(in.Identity.Joins)); {

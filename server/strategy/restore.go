@@ -65,9 +65,6 @@ func beginRestore(in *Input, t cke.Task) Decision {
 	if in.Requests.CallsRestoreOff() {
 		return refuse(t, &cke.Error{Code: cke.CodeCannot, What: "the restore was canceled before it started", Unchanged: true})
 	}
-	if why := notWhileImporting(in, "a restore or a recovery"); why != nil {
-		return refuse(t, why)
-	}
 	if why := outdatedOrder(in, t); why != nil {
 		return refuse(t, why)
 	}
@@ -121,7 +118,7 @@ func RestoreRefusal(in Input, o cke.RestoreOrder) *cke.Error {
 }
 
 func refusalOf(in *Input, o cke.RestoreOrder, founders []cke.Node) *cke.Error {
-	for _, why := range []*cke.Error{heldRequests(in), wrongClock(in), laterThan(in, o), wouldServeOn(in), removedBefore(in, o), unknownNodes(in, o), misnamedNodes(in, o), noFounders(in, founders), unfenceable(in, o), couldServe(in, o), notFree(in, founders), noSurvivor(in, o), notStorable(in, o)} {
+	for _, why := range []*cke.Error{besideOld(in, o), heldRequests(in), wrongClock(in), laterThan(in, o), wouldServeOn(in), removedBefore(in, o), unknownNodes(in, o), misnamedNodes(in, o), noFounders(in, founders), unfenceable(in, o), couldServe(in, o), notFree(in, founders), noSurvivor(in, o), notStorable(in, o)} {
 		if why != nil {
 			why.Unchanged = true
 			return why

@@ -36,6 +36,7 @@ var verbs = map[string]func(s *scene, nodes ...int) *scene{
 		}
 		return s
 	},
+	"kept":      func(s *scene, _ ...int) *scene { return s.kept() },
 	"mute":      (*scene).mute,
 	"left":      (*scene).left,
 	"reverting": func(s *scene, _ ...int) *scene { return s.reverting() },
