@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -105,6 +106,13 @@ func runImport(ctx context.Context, a *app, s store, file string, o importOption
 	if err := a.confirmName(ctx, "importing "+c.Name, c.Name, o.confirm, how); err != nil {
 		return err
 	}
+	shown := i.old.Members
+	if i, err = lookOld(ctx, a, i.cluster, o); err != nil {
+		return err
+	}
+	if !slices.Equal(shown, i.old.Members) {
+		return refused(notImportable("the same command again", "the members of the old cluster have changed since the plan was shown"))
+	}
 	i.old.KeepOld = o.keepOld
 	imported := storage.Imported{Cluster: c, Source: text, Incarnation: cke.NewImport(c, i.plan.ClusterID, i.old, a.now()), Secrets: i.secrets}
 	var spec cke.Spec
@@ -173,6 +181,9 @@ func (p oldPlan) write(w io.Writer, colour bool) error {
 	l.Add("Old", term.Textf("cluster %s of %s, etcd %s, %s", p.ClusterID, cke.Count(len(p.Old), "member"), p.Version, term.Size(p.Size)))
 	l.Add("Peers", term.Text(p.Peers))
 	l.Add("Clients", term.Text(p.Clients))
+	if !p.Until.IsZero() {
+		l.Add("Asked", term.Textf("with a client certificate that is valid until %s: it has to outlast the import", p.Until.Format(time.RFC3339)))
+	}
 	fmt.Fprintln(w, term.Clean(fmt.Sprintf("%s continues the etcd at %s", p.Cluster, p.Old[0].URL)))
 	if err := l.Write(w, colour); err != nil {
 		return err

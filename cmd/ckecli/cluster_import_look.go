@@ -10,6 +10,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"cke"
 	"cke/etcdnode"
@@ -25,6 +26,7 @@ type oldPlan struct {
 	Size      int64           `json:"size"`    // bytes of the largest database
 	Peers     string          `json:"peers"`
 	Clients   string          `json:"clients"`
+	Until     time.Time       `json:"until,omitzero"` // when the client certificate that is handed over expires
 	Old       []cke.OldMember `json:"old"`
 	Steps     []oldStep       `json:"steps"`
 }
@@ -53,6 +55,9 @@ func lookOld(ctx context.Context, a *app, c cke.Cluster, o importOptions) (*oldC
 	shown, err := o.client(i.secrets)
 	if err != nil {
 		return nil, err
+	}
+	if shown != nil && len(shown.Certificates) > 0 {
+		i.plan.Until = shown.Certificates[0].Leaf.NotAfter.UTC()
 	}
 	ctx, cancel := context.WithTimeout(ctx, importTakes)
 	defer cancel()
