@@ -11,6 +11,7 @@ import (
 	"net"
 	"slices"
 	"strconv"
+	"strings"
 
 	"gopkg.in/yaml.v3"
 )
@@ -183,6 +184,9 @@ func (n Node) SSHAddress() string {
 func httpsURL(host string, port int) string {
 	return "https://" + net.JoinHostPort(host, strconv.Itoa(port))
 }
+
+// plain is an https URL without TLS.
+func plain(url string) string { return "http" + strings.TrimPrefix(url, "https") }
 
 // PlacedAs returns o with the volume and the ports of p, which a membership keeps whatever is declared.
 func (o EtcdOptions) PlacedAs(p EtcdOptions) EtcdOptions {

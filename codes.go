@@ -70,6 +70,7 @@ const (
 	CodeAuth        Code = "CKE325"
 	CodeNoWrites    Code = "CKE326"
 	CodeAuthority   Code = "CKE327"
+	CodeOldCluster  Code = "CKE328"
 
 	CodeBackupDamaged Code = "CKE401"
 	CodeNotCovered    Code = "CKE402"

@@ -52,6 +52,8 @@ type Incarnation struct {
 	Replaced []string `json:"replaced,omitempty"`
 	// Restore is what this incarnation was restored from; nil: it was bootstrapped.
 	Restore *Restoration `json:"restore,omitempty"`
+	// Import is the old cluster that this incarnation continues; nil: cke bootstrapped or restored it.
+	Import *Import `json:"import,omitempty"`
 	// SeenUpTo is a revision up to which clients may have seen those of earlier incarnations that are not on record; 0:
 	// unknown.
 	SeenUpTo int64 `json:"seenUpTo,omitempty"`
@@ -338,6 +340,8 @@ type Join struct {
 	Volume     string `json:"volume"`
 	ClientPort int    `json:"clientPort"`
 	PeerPort   int    `json:"peerPort"`
+	// PlainPeers: its peers reach it without TLS, as they do in the old cluster that it joined; see Import.
+	PlainPeers bool `json:"plainPeers,omitempty"`
 	// Etcd is how its container is described: the options of the cluster file that were last applied to it.
 	Etcd EtcdOptions `json:"etcd"`
 	// Made are the limits that its engine gave the container if they differ from the requested ones: an engine discards
@@ -393,7 +397,13 @@ func (j Join) Expired(now time.Time) bool {
 func (j Join) Copied() bool { return j.NeverVoted && !j.MayVote }
 
 // PeerURL returns where other members reach this member.
-func (j Join) PeerURL() string { return httpsURL(j.Node.Address, j.PeerPort) }
+func (j Join) PeerURL() string {
+	url := httpsURL(j.Node.Address, j.PeerPort)
+	if j.PlainPeers {
+		return plain(url)
+	}
+	return url
+}
 
 // ClientURL returns where clients reach this member.
 func (j Join) ClientURL() string { return httpsURL(j.Node.Address, j.ClientPort) }

@@ -19,7 +19,10 @@ func HostPort(text string) (host string, port int) {
 // placeOf reads the label of a place, as Join.Place writes it: a client URL and a peer URL. Both are empty if it is none.
 func placeOf(label string) (client, peer string) {
 	urls := strings.Fields(label)
-	if len(urls) != 2 || urls[0] != httpsURL(HostPort(urls[0])) || urls[1] != httpsURL(HostPort(urls[1])) {
+	if len(urls) != 2 || urls[0] != httpsURL(HostPort(urls[0])) {
+		return "", ""
+	}
+	if secure := httpsURL(HostPort(urls[1])); urls[1] != secure && urls[1] != plain(secure) {
 		return "", ""
 	}
 	return urls[0], urls[1]

@@ -147,7 +147,7 @@ func PlanReclaim(c Cluster, id Identity, seen Observation, b *BackupStatus) (Rec
 			r.Ends = append(r.Ends, j)
 		}
 	}
-	if len(r.Ends) > 0 && !OthersVote(members, slices.Concat(r.Members, id.Joins), r.Changes()...) {
+	if len(r.Ends) > 0 && !(Identity{Incarnation: id.Incarnation, Joins: slices.Concat(r.Members, id.Joins)}).OthersVote(members, r.Changes()...) {
 		return refuse("store the newest cluster file: ckecli cluster set --no-wait FILE", "no membership on record would be left whose member votes, and no node of this cluster file carries a member that does")
 	}
 	return r, nil
@@ -206,7 +206,7 @@ func carrying(j Join, c Cluster, nodes []NodeStatus) (Unrecorded, bool) {
 // moved is a membership on record at the place that its container was made for.
 func (u Unrecorded) moved(j Join, c Cluster, id Identity, seen Observation, m Member) Join {
 	now := u.join(c, id, seen, m)
-	j.Node, j.ClientPort, j.PeerPort, j.Etcd, j.Bundle, j.MemberID = now.Node, now.ClientPort, now.PeerPort, now.Etcd, cmp.Or(now.Bundle, j.Bundle), m.ID
+	j.Node, j.ClientPort, j.PeerPort, j.PlainPeers, j.Etcd, j.Bundle, j.MemberID = now.Node, now.ClientPort, now.PeerPort, now.PlainPeers, now.Etcd, cmp.Or(now.Bundle, j.Bundle), m.ID
 	return j
 }
 
@@ -238,6 +238,7 @@ func (u Unrecorded) join(c Cluster, id Identity, seen Observation, m Member) Joi
 	if client, peer := placeOf(k.Place); client != "" {
 		_, j.ClientPort = HostPort(client)
 		_, j.PeerPort = HostPort(peer)
+		j.PlainPeers = peer != httpsURL(HostPort(peer))
 		j.Etcd.ClientPort, j.Etcd.PeerPort = j.ClientPort, j.PeerPort
 	}
 	j.StartedAt = k.StartedAt

@@ -190,6 +190,8 @@ const (
 	// TaskFinish confirms that clients are ready for the next phase of an authority's replacement; Subject is the
 	// authority's name and the phase that is over, as "server introduce".
 	TaskFinish TaskKind = "finish-authority"
+	// TaskImport turns an import around, as Subject says: ImportRevert or ImportContinue.
+	TaskImport TaskKind = "import"
 	// TaskBackup takes a full backup, or stores a delta when Subject is "delta".
 	TaskBackup TaskKind = "backup"
 	// TaskRestore replaces the cluster's data with the state that Restore names.

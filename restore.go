@@ -113,6 +113,11 @@ func (i Incarnation) With(next Incarnation) Incarnation {
 	if i.AbandonedAt.IsZero() {
 		i.AbandonedAt = next.AbandonedAt
 	}
+	if i.Import != nil && next.Import != nil {
+		from := *i.Import
+		from.KeepOld, from.Reverting, from.EndedAt = next.Import.KeepOld, next.Import.Reverting, next.Import.EndedAt
+		i.Import = &from
+	}
 	if i.Restore != nil && next.Restore != nil {
 		r := *i.Restore
 		r.Last, r.Stopping, r.Stops = next.Restore.Last, next.Restore.Stopping, max(r.Stops, next.Restore.Stops)

@@ -33,6 +33,7 @@ func Ledger(t *testing.T, play func(t *testing.T, scene func(*testing.T, Store))
 	}{
 		{"a cluster has one incarnation until that is abandoned", oneIncarnation},
 		{"an incarnation goes forward", incarnationGoesForward},
+		{"an import turns around and ends", importTurns},
 		{"a bootstrap that was given up never forms", givenUpNeverForms},
 		{"a membership is written as it was read", joinsAsRead},
 		{"members are put aside where no older daemon leads", putAsideForAll},
@@ -115,6 +116,22 @@ func incarnationGoesForward(t *testing.T, s Store) {
 		is(t, "UpdateIncarnation to "+string(state), s.UpdateIncarnation(ctx, back), cke.ErrConflict)
 	}
 	is(t, "UpdateIncarnation of another one", s.UpdateIncarnation(ctx, cke.NewIncarnation(s.Cluster, nil, time.Now())), cke.ErrConflict)
+}
+
+func importTurns(t *testing.T, s Store) {
+	ctx := bounded(t)
+	old := []cke.OldMember{{ID: "o1", Name: "old1", URL: "http://10.0.9.1:2379"}}
+	inc := cke.NewImport(s.Cluster, "c1", cke.Import{Members: old, PlainPeers: true}, time.Now())
+	must(t, "CreateIncarnation", s.CreateIncarnation(ctx, inc))
+	for _, end := range []time.Time{{}, time.Now().UTC()} {
+		next := inc
+		next.Import = &cke.Import{Reverting: true, EndedAt: end} // who the old members are never changes
+		must(t, "UpdateIncarnation", s.UpdateIncarnation(ctx, next))
+		got := identity(t, s).Incarnation
+		if got.State != cke.Formed || got.ClusterID != "c1" || len(got.Import.Members) != 1 || !got.Import.PlainPeers || !got.Import.Reverting || !got.Import.EndedAt.Equal(end) {
+			t.Errorf("%+v", got.Import)
+		}
+	}
 }
 
 func putAsideForAll(t *testing.T, s Store) {

@@ -5,6 +5,8 @@ import (
 	"crypto/tls"
 	"fmt"
 	"net/url"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -12,6 +14,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/connectivity"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
 )
 
 // endpoint is one member, reached by one gRPC connection that is kept: etcd's own client would dial a new TLS
@@ -19,6 +23,7 @@ import (
 type endpoint struct {
 	url       string
 	clientTLS func(context.Context) (*tls.Config, error)
+	plain     bool // it is of an old cluster that serves clients without TLS
 	guard     func() error
 	faults    *faults
 	every     time.Duration
@@ -47,6 +52,9 @@ func (f *Fleet) endpoint(url string) *endpoint {
 	e, ok := f.members[url]
 	if !ok {
 		e = &endpoint{url: url, clientTLS: f.config.ClientTLS, guard: f.guard, faults: &f.faults, every: f.config.Probe, wake: f.wake, used: time.Now(), open: map[*memberConn]bool{}}
+		if slices.Contains(f.scope.old.URLs(), url) {
+			e.clientTLS, e.plain = f.config.OldTLS, strings.HasPrefix(url, "http://")
+		}
 		f.members[url] = e
 	}
 	return e
@@ -194,11 +202,15 @@ func (e *endpoint) take() (*memberConn, error) {
 
 func (e *endpoint) dial() (*grpc.ClientConn, error) {
 	u, err := url.Parse(e.url)
-	if err != nil || u.Scheme != "https" {
+	if err != nil || u.Scheme != "https" && !e.plain {
 		return nil, fmt.Errorf("%q is no https URL", e.url)
 	}
+	var by credentials.TransportCredentials = &memberTLS{config: e.clientTLS, shown: e.shown}
+	if e.plain {
+		by = insecure.NewCredentials()
+	}
 	return grpc.NewClient("passthrough:///"+u.Host, append(fenceOptions(e.guard),
-		grpc.WithTransportCredentials(&memberTLS{config: e.clientTLS, shown: e.shown}),
+		grpc.WithTransportCredentials(by),
 		grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff:           backoff.Config{BaseDelay: redialMin, Multiplier: 2, Jitter: 0.2, MaxDelay: redialMax},
 			MinConnectTimeout: allowed(endpointLimit),

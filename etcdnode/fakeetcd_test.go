@@ -75,7 +75,11 @@ func (f *fakeEtcd) serve(l net.Listener) {
 		c.ClientAuth, c.NextProtos = tls.RequireAndVerifyClientCert, []string{"h2"}
 		return c, nil
 	}}
-	f.server, f.done = grpc.NewServer(grpc.Creds(credentials.NewTLS(c)), grpc.UnaryInterceptor(f.intercept)), make(chan struct{})
+	options := []grpc.ServerOption{grpc.UnaryInterceptor(f.intercept)}
+	if f.tls != nil {
+		options = append(options, grpc.Creds(credentials.NewTLS(c)))
+	}
+	f.server, f.done = grpc.NewServer(options...), make(chan struct{})
 	pb.RegisterMaintenanceServer(f.server, f)
 	pb.RegisterKVServer(f.server, f)
 	pb.RegisterClusterServer(f.server, f)

@@ -169,5 +169,6 @@ func (fencedHeaders) GetRequestMetadata(ctx context.Context, _ ...string) (map[s
 	return nil, nil
 }
 
-// RequireTransportSecurity implements credentials.PerRPCCredentials.
-func (fencedHeaders) RequireTransportSecurity() bool { return true }
+// RequireTransportSecurity implements credentials.PerRPCCredentials: there are no headers to protect, and members of an old cluster may
+// serve without TLS.
+func (fencedHeaders) RequireTransportSecurity() bool { return false }

@@ -32,6 +32,8 @@ type Config struct {
 	// ClientTLS returns what cke presents to members; called at each handshake. nil result: no certificate authority
 	// yet.
 	ClientTLS func(ctx context.Context) (*tls.Config, error)
+	// OldTLS is ClientTLS for the members of an old cluster, see cke.Import. nil: they are asked only without TLS.
+	OldTLS func(ctx context.Context) (*tls.Config, error)
 	// Guard is called before every change on a node or through a member. It returns cke.ErrDeposed once the term is
 	// over. nil: everything is allowed.
 	Guard func() error
@@ -86,9 +88,18 @@ type scope struct {
 	peerPort   int
 	nodes      []cke.Node // declared, then those of joins that are declared no more
 	joins      []cke.Join
-	clusterID  string // on record; empty: not known yet
+	old        *cke.Import // nil: no import is under way
+	clusterID  string      // on record; empty: not known yet
 	// stopped reports whether cke may have stopped the writes of the cluster of this id, which is not the one on record.
 	stopped func(clusterID string) bool
+}
+
+// asked are the client URLs of the members that are observed: those of memberships, then those of an old cluster.
+func (s scope) asked() (urls []string) {
+	for _, j := range s.joins {
+		urls = append(urls, j.ClientURL())
+	}
+	return append(urls, s.old.URLs()...)
 }
 
 // New returns a Fleet that knows no node yet. Close stops everything that it started.
@@ -111,7 +122,7 @@ func (f *Fleet) Update(spec cke.Cluster, identity cke.Identity) {
 	spec = spec.WithDefaults()
 	o := spec.Options.Etcd
 	sc := scope{cluster: spec.Name, volumeName: o.VolumeName, image: o.Image, clientPort: o.ClientPort, peerPort: o.PeerPort,
-		nodes: slices.Clone(spec.Nodes), joins: slices.Clone(identity.Joins), stopped: identity.MayStopWritesOf}
+		nodes: slices.Clone(spec.Nodes), joins: slices.Clone(identity.Joins), old: identity.Incarnation.Importing(), stopped: identity.MayStopWritesOf}
 	if inc := identity.Incarnation; inc != nil {
 		sc.clusterID = inc.ClusterID
 	}
@@ -140,13 +151,13 @@ func (f *Fleet) Update(spec cke.Cluster, identity cke.Identity) {
 		f.access(n).observe(changed)
 	}
 	for url, e := range f.members {
-		if !slices.ContainsFunc(sc.joins, func(j cke.Join) bool { return j.ClientURL() == url }) && e.idle() {
+		if !slices.Contains(sc.asked(), url) && e.idle() {
 			delete(f.members, url)
 			gone = append(gone, e.close)
 		}
 	}
-	for _, j := range sc.joins {
-		f.endpoint(j.ClientURL()).observe()
+	for _, url := range sc.asked() {
+		f.endpoint(url).observe()
 	}
 	f.mu.Unlock()
 	for _, close := range gone {

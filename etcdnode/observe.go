@@ -50,9 +50,10 @@ func (f *Fleet) observe(ctx context.Context, all bool) (o cke.Observation, whole
 			nodes[i] = a.watch.Load()
 		}
 	}
-	members := make([]*watch[endpointFacts], len(sc.joins))
-	for i, j := range sc.joins {
-		if e := f.members[j.ClientURL()]; e != nil {
+	urls := sc.asked()
+	members := make([]*watch[endpointFacts], len(urls))
+	for i, url := range urls {
+		if e := f.members[url]; e != nil {
 			members[i] = e.watch.Load()
 		}
 	}
@@ -77,16 +78,18 @@ func (f *Fleet) observe(ctx context.Context, all bool) (o cke.Observation, whole
 	var facts []endpointFacts
 	inVain := false
 	whole = true
-	for i, j := range sc.joins {
+	for i, url := range urls {
 		m, answered := memberFacts(forMembers, members[i], memberTickets[i], asked)
-		m.status.Join, m.status.URL = j.ID, j.ClientURL()
+		if m.status.URL = url; i < len(sc.joins) {
+			m.status.Join = sc.joins[i].ID
+		}
 		facts = append(facts, m)
 		inVain, whole = inVain || !answered, whole && !m.quiet
 	}
 	cancel()
 	wg.Wait()
 	etcd := etcdStatus(facts, sc)
-	etcd.Endpoints = append(etcd.Endpoints, f.strangers(ctx, etcd.Members, sc.joins)...)
+	etcd.Endpoints = append(etcd.Endpoints, f.strangers(ctx, etcd.Members, sc)...)
 	found := l.now()
 	seen := statusesOf(found)
 	whole = whole && !slices.ContainsFunc(found, func(n nodeFacts) bool { return n.quiet })

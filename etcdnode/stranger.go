@@ -9,8 +9,10 @@ import (
 	"cke"
 )
 
-// strangers asks the members that no membership names about themselves, at the addresses that the member list has.
-func (f *Fleet) strangers(ctx context.Context, members []cke.Member, joins []cke.Join) []cke.EndpointStatus {
+// strangers asks the members that no membership names about themselves, at the addresses that the member list has. Those of an old
+// cluster were asked already.
+func (f *Fleet) strangers(ctx context.Context, members []cke.Member, sc scope) []cke.EndpointStatus {
+	joins := sc.joins
 	ctx, cancel := context.WithTimeout(ctx, allowed(endpointLimit+endpointLimit/4))
 	defer cancel()
 	asked := time.Now()
@@ -18,7 +20,7 @@ func (f *Fleet) strangers(ctx context.Context, members []cke.Member, joins []cke
 	var asking []cke.Member
 	for _, m := range members {
 		url, ok := cke.StrangerURL(m, joins)
-		if ok && m.Name != "" && len(found) < cke.MaxStrangers && !slices.ContainsFunc(joins, func(j cke.Join) bool { return isMember(m, j) }) {
+		if ok && !sc.old.Has(m) && m.Name != "" && len(found) < cke.MaxStrangers && !slices.ContainsFunc(joins, func(j cke.Join) bool { return isMember(m, j) }) {
 			found, asking = append(found, cke.EndpointStatus{URL: url}), append(asking, m)
 		}
 	}

@@ -95,7 +95,11 @@ func (a AddMember) recordJoin(ctx context.Context, e Env) error {
 	if err := rightClock(ctx, e, a.Node); err != nil { // prepare would refuse
 		return err
 	}
-	return e.Ledger.PutJoins(ctx, id, cke.NewJoin(cke.Cluster{Options: cke.Options{Etcd: a.Etcd}}, a.Node, id.Incarnation.ID))
+	j = cke.NewJoin(cke.Cluster{Options: cke.Options{Etcd: a.Etcd}}, a.Node, id.Incarnation.ID)
+	if old := id.Incarnation.Importing(); old != nil {
+		j.PlainPeers = old.PlainPeers
+	}
+	return e.Ledger.PutJoins(ctx, id, j)
 }
 
 // addLearner adds the learner unless the list has it: an answer may have been lost.

@@ -20,6 +20,8 @@ type ChangeAddress struct {
 	// Node is its machine as declared now.
 	Node                 cke.Node
 	ClientPort, PeerPort int
+	// PeerTLS: its peers reach it with TLS from now on.
+	PeerTLS bool
 	// Runs and Image are as in RestartMember.
 	Runs, Image string
 	// Gap: service is interrupted meanwhile, since there are one or two voters.
@@ -70,6 +72,7 @@ func (c ChangeAddress) Stages() []Stage {
 func (c ChangeAddress) moved(j cke.Join) cke.Join {
 	j.Node, j.ClientPort, j.PeerPort = c.Node, c.ClientPort, c.PeerPort
 	j.Etcd.ClientPort, j.Etcd.PeerPort = c.ClientPort, c.PeerPort
+	j.PlainPeers = j.PlainPeers && !c.PeerTLS
 	return j
 }
 

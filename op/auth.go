@@ -106,8 +106,11 @@ func throughThese(ctx context.Context, e Env, joins []cke.Join, unfit func(cke.E
 			failed = append(failed, fmt.Errorf("%s: %w", j.Node.Name(), err))
 		}
 	}
-	if done {
+	switch {
+	case done:
 		return nil
+	case failed == nil: // as before the first member of cke joins an old cluster
+		return fmt.Errorf("no member is on record that could be asked: %w", cke.ErrNotReady)
 	}
 	return errors.Join(failed...)
 }

@@ -29,6 +29,12 @@ func Lacking(list []cke.Member, joins []cke.Join, goes cke.Member, declared []ck
 
 // tooEarly refuses to remove a member that serves while a declared node lacks one.
 func (r RemoveMember) tooEarly(ctx context.Context, e Env, list memberList, id cke.Identity, m cke.Member) error {
+	if old := id.Incarnation.Importing(); old.Has(m) {
+		healthy := func(m cke.Member) bool { _, is := serves(ctx, e, id, m); return is }
+		if why := OldStays(old, list.members, id.Joins, r.Declared, healthy); why != "" {
+			return &cke.Error{Code: cke.CodeOldCluster, What: "a member of the old cluster stays", Facts: []string{why}, Unchanged: true}
+		}
+	}
 	nodes := Lacking(list.members, id.Joins, m, r.Declared)
 	if len(nodes) == 0 {
 		return nil

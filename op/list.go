@@ -47,6 +47,17 @@ func readList(ctx context.Context, e Env) (memberList, cke.Identity, error) {
 		}
 		return memberList{via: j.ClientURL(), members: members}, id, nil
 	}
+	for _, url := range id.Incarnation.Importing().URLs() {
+		clusterID, members, err := e.Etcd.Members(ctx, url)
+		if err != nil {
+			failed = append(failed, err)
+			continue
+		}
+		if clusterID != id.Incarnation.ClusterID {
+			return memberList{}, id, &cke.Error{Code: cke.CodeSplitBrain, What: fmt.Sprintf("%s answers with cluster id %s, on record is %s", url, clusterID, id.Incarnation.ClusterID)}
+		}
+		return memberList{via: url, members: members}, id, nil
+	}
 	return memberList{}, id, fmt.Errorf("no member gives a member list: %w", cmp.Or(errors.Join(failed...), cke.ErrNotReady))
 }
 
@@ -123,7 +134,7 @@ func serves(ctx context.Context, e Env, id cke.Identity, m cke.Member) (s cke.En
 	if at(url) {
 		return s, true
 	}
-	listed, elsewhere := cke.StrangerURL(m, id.Joins)
+	listed, elsewhere := id.StrangerURL(m)
 	return s, elsewhere && listed != url && at(listed)
 }
 
@@ -136,7 +147,7 @@ func askedAt(id cke.Identity, m cke.Member, is func(cke.Join) bool) (name, url s
 	if m.Name == "" {
 		return "", "", false
 	}
-	url, known = cke.StrangerURL(m, id.Joins)
+	url, known = id.StrangerURL(m)
 	return m.Name, url, known
 }
 

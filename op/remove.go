@@ -103,7 +103,7 @@ func moveSilent(ctx context.Context, e Env, j cke.Join) error {
 func servesAt(ctx context.Context, e Env, id cke.Identity, j cke.Join) string {
 	if list, _, err := readList(ctx, e); err == nil {
 		if m, there := list.byID(j.MemberID); there {
-			if url, elsewhere := cke.StrangerURL(m, id.Joins); elsewhere {
+			if url, elsewhere := id.StrangerURL(m); elsewhere {
 				return url
 			}
 		}
@@ -166,18 +166,21 @@ func follower(ctx context.Context, e Env, id cke.Identity, leader cke.Join, lead
 	return furthest(ctx, e, id, leader.ID, func(s cke.EndpointStatus) bool { return s.Problem == "" && s.LeaderID == leads && s.MemberID != leads })
 }
 
-// furthest is the member id of the voter that has applied most, of those that fit; empty: none does.
+// furthest is the member id of the voter that has applied most, of those that fit; empty: none does. Old members lead only where those of
+// cke leave, or none of these fits.
 func furthest(ctx context.Context, e Env, id cke.Identity, except cke.JoinID, fits func(cke.EndpointStatus) bool) string {
-	var best cke.EndpointStatus
-	for _, j := range id.Joins {
-		if j.ID == except {
-			continue
+	for _, urls := range successors(id, except) {
+		var best cke.EndpointStatus
+		for _, url := range urls {
+			if s := e.Etcd.Endpoint(ctx, url); !id.OfAnother(s) && fits(s) && !s.Learner && s.RaftApplied >= best.RaftApplied {
+				best = s
+			}
 		}
-		if s := e.Etcd.Endpoint(ctx, j.ClientURL()); !id.OfAnother(s) && fits(s) && !s.Learner && s.RaftApplied >= best.RaftApplied {
-			best = s
+		if best.MemberID != "" {
+			return best.MemberID
 		}
 	}
-	return best.MemberID
+	return ""
 }
 
 // remove asks for the arithmetic once more and removes the entry, unless it is gone already. Nothing comes between the
@@ -232,9 +235,9 @@ func (r RemoveMember) allowed(ctx context.Context, e Env) (via string, learner b
 	via = list.via
 	if r.Join != nil && via == r.Join.ClientURL() {
 		// A member that is removed may not live to answer.
-		for _, j := range id.Joins {
-			if s := e.Etcd.Endpoint(ctx, j.ClientURL()); j.ID != r.Join.ID && s.Healthy() && !id.OfAnother(s) && s.Linearizable {
-				via = j.ClientURL()
+		for _, url := range id.Asked() {
+			if s := e.Etcd.Endpoint(ctx, url); url != r.Join.ClientURL() && s.Healthy() && !id.OfAnother(s) && s.Linearizable {
+				via = url
 			}
 		}
 	}
@@ -332,7 +335,7 @@ func Unproved(list []cke.Member, joins []cke.Join, agreed []cke.JoinID) (missing
 
 // lastVoter refuses to end a membership beside which none on record votes: cke asks members for the member list where memberships are.
 func (l memberList) lastVoter(id cke.Identity, j cke.Join) error {
-	if cke.OthersVote(l.members, id.Joins, j.ID) {
+	if id.OthersVote(l.members, j.ID) {
 		return nil
 	}
 	return &cke.Error{Code: cke.CodeStranger, What: fmt.Sprintf("no other membership on record than that of %s votes: it is not ended, since cke could reach no other member", j.Node.Name()),

@@ -30,7 +30,7 @@ func moveLeaderFromStranger(ctx context.Context, e Env, member string) error {
 	if best == "" {
 		return nil // the gate will not let it pass
 	}
-	url, known := cke.StrangerURL(m, id.Joins)
+	url, known := id.StrangerURL(m)
 	if !known {
 		return LeadsAlone(m, nil)
 	}
@@ -52,10 +52,10 @@ func moveManually(m cke.Member) string {
 	return "etcdctl --endpoints=" + strings.Join(m.ClientURLs, ",") + " move-leader ID"
 }
 
-// leads reports whether the members of memberships that answer say that this one leads.
+// leads reports whether the members that cke asks say that this one leads.
 func leads(ctx context.Context, e Env, id cke.Identity, member string) bool {
-	for _, j := range id.Joins {
-		if s := e.Etcd.Endpoint(ctx, j.ClientURL()); s.Healthy() && !id.OfAnother(s) && s.LeaderID != "" {
+	for _, url := range id.Asked() {
+		if s := e.Etcd.Endpoint(ctx, url); s.Healthy() && !id.OfAnother(s) && s.LeaderID != "" {
 			return s.LeaderID == member
 		}
 	}

@@ -61,6 +61,8 @@ func (NoteEntry) Traits() Traits         { return Traits{Idle: true, Repeat: Rep
 func (CancelRestore) Traits() Traits     { return Traits{} }
 func (Freeze) Traits() Traits            { return Traits{Repeat: RepeatFree} }
 func (Unfreeze) Traits() Traits          { return Traits{} }
+func (EndImport) Traits() Traits         { return Traits{Idle: true} }
+func (TurnImport) Traits() Traits        { return Traits{} }
 func (EndFinding) Traits() Traits        { return Traits{Idle: true, Repeat: RepeatFree} }
 func (Hibernate) Traits() Traits         { return Traits{} }
 func (KeepRunning) Traits() Traits       { return Traits{Repeat: RepeatSoon} }
@@ -91,7 +93,7 @@ var kinds = []Operation{
 	AdvanceAuthority{}, Backup{}, Bootstrap{}, RenewCertificates{}, CompareData{}, Defragment{}, DeleteCluster{},
 	Disarm{}, DrainNode{}, LeaseEntry{}, RunEntry{}, NoteEntry{}, CancelRestore{}, Freeze{}, Unfreeze{}, EndFinding{}, Hibernate{}, KeepRunning{},
 	MarkEnded{}, MoveLeader{}, PromoteMember{}, Reclaim{}, RecordStart{}, RemoveMember{}, EndMembership{}, StopApart{}, StopStray{},
-	RestartMember{}, Restore{}, StartMembers{}, StartChanged{}, PurgeVolume{}, UndeleteVolume{},
+	EndImport{}, TurnImport{}, TurnImport{Revert: true}, RestartMember{}, Restore{}, StartMembers{}, StartChanged{}, PurgeVolume{}, UndeleteVolume{},
 	Bootstrap{Resume: true}, Restore{Started: true}, LeaseEntry{Entry: aRepair}, RunEntry{Entry: aRepair}, NoteEntry{Entry: aRepair}, SetAuth{}, SetAuth{On: true}, ChangeUser{},
 	BeginRestore{Task: cke.Task{Restore: &cke.RestoreOrder{}}}, BeginRestore{Task: cke.Task{Restore: &cke.RestoreOrder{Survivor: "one"}}},
 }

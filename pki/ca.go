@@ -2,9 +2,11 @@ package pki
 
 import (
 	"bytes"
+	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/rsa"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
@@ -25,8 +27,8 @@ const (
 type ca struct {
 	name cke.AuthorityName
 	cert *x509.Certificate
-	pem  []byte // the certificate
-	key  *ecdsa.PrivateKey
+	pem  []byte        // the certificate
+	key  crypto.Signer // an ECDSA key; that of an old cluster may be an RSA key
 }
 
 func newCA(name cke.AuthorityName, cluster string, generation int, now time.Time) (*ca, error) {
@@ -93,9 +95,13 @@ func parseCA(name cke.AuthorityName, value []byte) (*ca, error) {
 			if err != nil {
 				return nil, errors.New("the key cannot be read")
 			}
-			var ok bool
-			if c.key, ok = key.(*ecdsa.PrivateKey); !ok {
-				return nil, fmt.Errorf("the key is a %T, not an ECDSA key", key)
+			switch k := key.(type) {
+			case *ecdsa.PrivateKey:
+				c.key = k
+			case *rsa.PrivateKey:
+				c.key = k
+			default:
+				return nil, fmt.Errorf("the key is a %T, not an ECDSA or RSA key", key)
 			}
 		default:
 			return nil, fmt.Errorf("it contains a duplicate or unexpected block %q", block.Type)
@@ -108,10 +114,16 @@ func parseCA(name cke.AuthorityName, value []byte) (*ca, error) {
 		return nil, errors.New("the key is missing")
 	case !c.cert.IsCA:
 		return nil, errors.New("the certificate is not that of a CA")
-	case !c.key.PublicKey.Equal(c.cert.PublicKey):
+	case !belongs(c.key, c.cert):
 		return nil, errors.New("the key does not belong to the certificate")
 	}
 	return c, nil
+}
+
+// belongs reports whether a key is that of a certificate.
+func belongs(key crypto.Signer, cert *x509.Certificate) bool {
+	public, ok := key.Public().(interface{ Equal(crypto.PublicKey) bool })
+	return ok && public.Equal(cert.PublicKey)
 }
 
 // same reports whether two CAs are one.
@@ -155,7 +167,7 @@ func newSerial() (*big.Int, error) {
 // commonName cuts a name to the 64 characters that X.509 allows.
 func commonName(s string) string { return s[:min(len(s), 64)] }
 
-func encodeKey(key *ecdsa.PrivateKey) ([]byte, error) {
+func encodeKey(key crypto.Signer) ([]byte, error) {
 	der, err := x509.MarshalPKCS8PrivateKey(key)
 	if err != nil {
 		return nil, fmt.Errorf("encode key: %w", err)

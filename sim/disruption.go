@@ -345,7 +345,7 @@ func (c *checker) wasTakenOut(t *turn, before standing, l listed) {
 		once := func(j cke.Join) bool {
 			return j.MemberID == hexID(l.id) || l.learner && l.name == "" && j.PeerURL() == l.peer
 		}
-		if s.spec.Wanted().Policies.Foreign == cke.ForeignHold && !slices.ContainsFunc(s.identity.Ended, once) && !c.adopted(hexID(l.id), "") {
+		if s.spec.Wanted().Policies.Foreign == cke.ForeignHold && !c.world.isOld(l.id) && !slices.ContainsFunc(s.identity.Ended, once) && !c.adopted(hexID(l.id), "") {
 			c.violated("%s removes a foreign member that is to be held", t.call)
 		}
 		if !l.learner && slices.Contains(before.serving, l.id) && c.lacks(before, l) && !c.adopted(hexID(l.id), "") {
@@ -361,7 +361,7 @@ func (c *checker) wasTakenOut(t *turn, before standing, l listed) {
 	if slices.Contains(before.serving, l.id) && c.lacks(before, l) && !c.goesFirst(before, l.id) {
 		c.violated("%s takes a member away that serves, before there are as many others as are declared", t.call)
 	}
-	for _, n := range s.spec.Cluster.ControlPlane() {
+	for _, n := range s.declared() {
 		at := c.world.at(n.Address)
 		if at == nil {
 			continue
@@ -396,7 +396,7 @@ func (c *checker) goesFirst(before standing, id uint64) bool {
 // No foreign member waits for a node with one: that takes none before.
 func (c *checker) lacks(before standing, goes listed) bool {
 	w := c.world.store
-	declared, left, ours := w.spec.Cluster.ControlPlane(), 0, false
+	declared, left, ours := w.declared(), 0, false
 	for _, j := range w.identity.Joins {
 		if l, votes := before.voter(j); votes {
 			left, ours = left+1, ours || l.id == goes.id

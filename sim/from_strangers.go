@@ -4,6 +4,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 
 	"cke"
 )
@@ -34,6 +35,7 @@ func (f *from) stranger(n *Node, m cke.Member, e cke.EndpointStatus) {
 	o := f.spec.Options.Etcd
 	o.Version = e.Version
 	j := cke.Join{Node: cke.Node{Address: n.address}, Member: m.Name, Volume: m.ID, ClientPort: portIn(m.ClientURLs, o.ClientPort), PeerPort: portIn(m.PeerURLs, o.PeerPort), Etcd: o}
+	j.PlainPeers = slices.ContainsFunc(m.PeerURLs, func(url string) bool { return strings.HasPrefix(url, "http://") })
 	delete(n.taken, j.ClientPort)
 	delete(n.taken, j.PeerPort)
 	made := newContainer(n, cke.MemberSpec{Join: j, Mode: cke.StartOwnData})
@@ -46,8 +48,24 @@ func (f *from) stranger(n *Node, m cke.Member, e cke.EndpointStatus) {
 	}
 	c.State = cke.ContainerRunning
 	n.containers[c.Name] = c
+	f.asksOld(m, j.ClientURL())
 	n.volumes[m.ID] = &volume{name: m.ID, files: map[string]bool{}, wal: &member{id: number(m.ID), cluster: f.clusterID(), name: m.Name, database: database{used: e.DBSizeInUse, file: e.DBSize}}, bare: true}
 	f.joins = append(f.joins, c)
+}
+
+// asksOld lets a member of an old cluster be asked where it serves in this world.
+func (f *from) asksOld(m cke.Member, url string) {
+	if old := f.identity.Incarnation.Importing(); old.Has(m) {
+		inc, at := *f.identity.Incarnation, *old
+		at.Members = slices.Clone(old.Members)
+		for i := range at.Members {
+			if at.Members[i].ID == m.ID {
+				at.Members[i].URL = url
+			}
+		}
+		inc.Import = &at
+		f.identity.Incarnation, f.store.identity.Incarnation = &inc, &inc
+	}
 }
 
 // ours reports whether a membership names a member.

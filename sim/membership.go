@@ -159,6 +159,7 @@ func (e etcdPort) RemoveMember(ctx context.Context, url, id string) error {
 		if !l.learner && runs && active-1 < 1+(voters-1)/2 && voters > 2 {
 			return fmt.Errorf("etcdserver: re-configuration failed due to not enough started members: %w", cke.ErrNotReady)
 		}
+		p.world.leavesOld(p, l.id)
 		return p.commit(entry{kind: entryRemove, id: l.id})
 	})
 }

@@ -75,9 +75,8 @@ func (v *volume) shown() cke.Volume {
 
 // hosts reports whether a URL is one on the node.
 func (n *Node) hosts(url string) bool {
-	rest, is := strings.CutPrefix(url, "https://")
-	host, _, port := strings.Cut(rest, ":")
-	return is && port && n.has(host)
+	host, _, port := strings.Cut(withoutScheme(url), ":")
+	return port && n.has(host)
 }
 
 // has reports whether an address is one of the node.

@@ -156,9 +156,11 @@ func (w *World) members(identity cke.Identity) cke.EtcdStatus {
 	joins, clusterID := identity.Joins, clusterIDOf(identity)
 	w.tick()
 	var s cke.EtcdStatus
-	for _, j := range joins {
-		e := w.endpoint(j.ClientURL())
-		e.Join = j.ID
+	for i, url := range identity.Asked() {
+		e := w.endpoint(url)
+		if i < len(joins) {
+			e.Join = joins[i].ID
+		}
 		s.Endpoints = append(s.Endpoints, e)
 		if !e.Linearizable || clusterID != "" && e.ClusterID != clusterID {
 			if s.Alarms == nil && identity.MayStopWritesOf(e.ClusterID) {
@@ -186,7 +188,7 @@ func (w *World) members(identity cke.Identity) cke.EtcdStatus {
 		if m.Name == "" || slices.ContainsFunc(joins, func(j cke.Join) bool { return j.MemberID == m.ID || slices.Contains(m.PeerURLs, j.PeerURL()) }) {
 			continue
 		}
-		if url, ok := cke.StrangerURL(m, joins); ok {
+		if url, ok := cke.StrangerURL(m, joins); ok && !identity.Incarnation.Importing().Has(m) {
 			if e := w.endpoint(url); e.Problem != "" || e.MemberID == m.ID {
 				s.Endpoints = append(s.Endpoints, e)
 			}

@@ -14,10 +14,14 @@ import (
 // SchemaVersion is the schema of the store that this cke reads and writes. It is raised when an older cke would do
 // harm with what a newer one writes; a field that an older one may ignore does not raise it. docs/store.md lists
 // them.
-const SchemaVersion = 3
+const SchemaVersion = 4
 
 // schemaWrong is the schema from which on a task may name who is wrong, and members are put aside for it.
 const schemaWrong = 3
+
+// schemaImport is the schema from which on a cluster may have come from an old one, see cke.Import: an older cke would start its
+// members with TLS between peers where the old ones have none, and would not ask those.
+const schemaImport = 4
 
 // StoreSchema is the document that says which versions may lead and write. A store without one has version 1.
 type StoreSchema struct {

@@ -37,6 +37,13 @@ func connector(store *storage.Store, config cke.Config, metrics *server.Metrics,
 			ClientTLS: func(ctx context.Context) (*tls.Config, error) {
 				return authority.ClientTLS(ctx, lead.state.Load().Identity.Authorities)
 			},
+			OldTLS: func(ctx context.Context) (*tls.Config, error) {
+				value, err := store.Secrets(cluster).Secret(ctx, cke.ImportSecret)
+				if err != nil {
+					return nil, err
+				}
+				return pki.OldClientTLS(value)
+			},
 			Guard:      lead.Check,
 			Connected:  func(err error) { metrics.NodeConnection(cluster, err) },
 			Probe:      time.Duration(config.ProbeInterval),

@@ -49,6 +49,12 @@ func runHibernate(ctx context.Context, a *app, s store, cluster, confirm string,
 	if _, err := s.Spec(ctx, cluster); err != nil {
 		return err
 	}
+	if id, err := s.Identity(ctx, cluster); err != nil || id.Incarnation.Importing() != nil {
+		if err == nil {
+			err = refused(&cke.Error{Code: cke.CodeOldCluster, What: "members of the old cluster vote: the members of cke cannot be stopped without it", Unchanged: true, Try: "ckecli status"})
+		}
+		return err
+	}
 	how := fmt.Sprintf("ckecli cluster hibernate %s --confirm %s", cluster, cluster)
 	if err := a.confirmName(ctx, "hibernating "+cluster, cluster, confirm, how); err != nil {
 		return err

@@ -223,6 +223,13 @@ func (r *restoring) runsAsRoot() (facts []string) {
 
 // adopt opens the secrets of an escrow, with the first key file that is the right one.
 func (r *restoring) adopt(e cke.Escrow, o restoreOptions) error {
+	if i := e.Identity.Incarnation.Importing(); i != nil { // a restore stops none of its members, which may be a quorum
+		why := notImportable("bring the store back; or restore under another name: --file FILE --source-cluster "+r.order.Source, "cluster %s was being imported when its store was lost, and members of the old cluster may serve", r.order.Source)
+		for _, m := range i.Members {
+			why.Facts = append(why.Facts, fmt.Sprintf("member %s at %s", m.Name, m.URL))
+		}
+		return refused(why)
+	}
 	config, err := r.app.loadConfig()
 	if err != nil {
 		return err

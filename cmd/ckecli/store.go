@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"time"
 
 	"cke"
 	"cke/storage"
@@ -31,6 +32,7 @@ type specs interface {
 	Clusters(ctx context.Context) ([]string, error)
 	Spec(ctx context.Context, cluster string) (cke.Spec, error)
 	SpecLog(ctx context.Context, cluster string) ([]cke.Spec, error)
+	Import(ctx context.Context, i storage.Imported, by string, at time.Time) (cke.Spec, error)
 	SetSpec(ctx context.Context, cluster string, c cke.Cluster, source []byte, by string, opts storage.SetOptions) (cke.Spec, error)
 	RequestDelete(ctx context.Context, cluster, by string, destroyed ...string) error
 	CancelDelete(ctx context.Context, cluster string) error

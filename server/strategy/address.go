@@ -61,9 +61,13 @@ func changeAddress(in *Input) verdict {
 // move lets a member be reached elsewhere, with the version that it runs: an older store may have another one on record.
 func move(in *Input, j cke.Join, to cke.Node, clientPort, peerPort int) op.ChangeAddress {
 	c := op.ChangeAddress{Join: j, Node: to, ClientPort: clientPort, PeerPort: peerPort, Gap: in.fewVoters()}
+	c.PeerTLS = in.takesPeerTLS(j)
 	c.Runs, c.Image = runsInstead(in, j)
 	return c
 }
+
+// takesPeerTLS reports whether a member still speaks to its peers as those of an old cluster did, which have left.
+func (in *Input) takesPeerTLS(j cke.Join) bool { return j.PlainPeers && in.importing() == nil }
 
 // portInTheWay is why a member cannot have the declared ports on a node: another cluster has one of them, or something listens.
 func portInTheWay(in *Input, j cke.Join, to cke.Node) *cke.Problem {
@@ -97,6 +101,8 @@ func (in *Input) addressed(j cke.Join) (to cke.Node, what string) {
 	switch o := in.Spec.Options.Etcd; {
 	case j.ClientPort != o.ClientPort || j.PeerPort != o.PeerPort:
 		return n, fmt.Sprintf("ports %d and %d instead of %d and %d", o.ClientPort, o.PeerPort, j.ClientPort, j.PeerPort)
+	case in.takesPeerTLS(j):
+		return n, "peers that use TLS, now that the old cluster has left"
 	case there && listedElsewhere(m, j):
 		return n, fmt.Sprintf("peer URL %s, and etcd's list has %s", j.PeerURL(), strings.Join(m.PeerURLs, " "))
 	case in.ranElsewhere(j):

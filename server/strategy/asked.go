@@ -31,6 +31,7 @@ var askings = map[cke.TaskKind]asking{
 	cke.TaskUndelete:   undeleteAsked,
 	cke.TaskRotate:     rotateAsked,
 	cke.TaskFinish:     finishAsked,
+	cke.TaskImport:     importAsked,
 }
 
 // asked: an operator wants something done once. The oldest task goes first.

@@ -52,6 +52,9 @@ func userAsked(_ *Input, t cke.Task) Decision {
 func authAsked(in *Input, t cke.Task) Decision {
 	switch t.Subject {
 	case cke.AuthOn:
+		if why := notWhileImporting(in, "authentication"); why != nil {
+			return refuse(t, why)
+		}
 		return Decision{Operation: op.SetAuth{On: true}, Reason: askedFor(t, "etcd's authentication is turned on")}
 	case cke.AuthOff:
 		return Decision{Operation: op.SetAuth{}, Reason: askedFor(t, "etcd's authentication is turned off")}

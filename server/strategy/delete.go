@@ -19,6 +19,10 @@ func deleteCluster(in *Input) verdict {
 	if in.awaitsRestore() {
 		return act(op.DeleteCluster{}, "deletion was requested; the cluster was declared to be restored, and what its nodes carry stays as it is")
 	}
+	if why := notWhileImporting(in, "a deletion"); why != nil && len(in.Identity.Joins) > 0 {
+		p := cke.Problem{Code: why.Code, Message: why.What, Remedy: fmt.Sprintf("ckecli cluster delete %s --cancel; then %s", in.Spec.Name, why.Try)}
+		return wait("the deletion waits: "+p.Message, p)
+	}
 	if in.awaitsComparison(in.DeletionAt) {
 		return decides(Decision{Reason: "the deletion waits until what lies beside the backups was compared with the store", Again: time.Second})
 	}

@@ -5,7 +5,7 @@ import "cke"
 // NewInput makes an Input from what is stored and what was observed. Only this makes one of a real cluster, so the loop,
 // plans and the command line decide on the same facts. backup is nil if none are taken.
 func NewInput(spec cke.Spec, id cke.Identity, asked cke.Requests, seen cke.Observation, backup *cke.BackupStatus, before cke.Status) Input {
-	in := Input{Spec: spec.Wanted(), Generation: spec.Generation, SetAt: spec.SetAt, Deleting: spec.Deleting(), DeletionAt: spec.DeleteRequestedAt, Sealed: !spec.DeleteSealedAt.IsZero(), Destroyed: spec.Destroyed, Identity: id,
+	in := Input{Spec: id.Incarnation.Importing().Wants(spec.Wanted()), Generation: spec.Generation, SetAt: spec.SetAt, Deleting: spec.Deleting(), DeletionAt: spec.DeleteRequestedAt, Sealed: !spec.DeleteSealedAt.IsZero(), Destroyed: spec.Destroyed, Identity: id,
 		Seen: seen, Requests: asked, Backup: backup, Before: before}
 	in.hold()
 	return in

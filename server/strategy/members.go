@@ -122,6 +122,7 @@ func withoutQuorum(in *Input) verdict {
 			blockers = append(blockers, *p)
 		}
 	}
+	blockers = append(blockers, in.oldSilent()...)
 	if blockers == nil {
 		return wait("members are electing a leader")
 	}
@@ -143,6 +144,9 @@ func needed(n int) string { return cke.Plural(n, "is needed", "are needed") }
 
 // allBlank: every member's node answers and no node holds anything of the cluster, on record or not.
 func allBlank(in *Input) *cke.Problem {
+	if in.importing() != nil { // the old cluster holds it
+		return nil
+	}
 	lost := slices.ContainsFunc(in.unrecorded(), func(u cke.Unrecorded) bool { return in.Identity.Incarnation.Life(u.Incarnation) })
 	somewhere := func(j cke.Join) bool { return in.mayHold(j) || in.volumeElsewhere(j) }
 	if lost || slices.ContainsFunc(in.Identity.Joins, somewhere) {

@@ -63,7 +63,7 @@ func endedMembership(in *Input) verdict {
 			}
 			return wait(fmt.Sprintf("the member list that was read lacks %s, and has no quorum of the members on record: it may be that of a second cluster", namesOf(missing)), problems...)
 		}
-		if !cke.OthersVote(in.Seen.Etcd.Members, in.Identity.Joins, j.ID) {
+		if !in.Identity.OthersVote(in.Seen.Etcd.Members, j.ID) {
 			return wait(fmt.Sprintf("etcd lists no voter on record: the membership of %s is not ended, since cke could reach no other member", j.Node.Name()),
 				in.noOtherVotes(j, "its member is not in the member list, and no other membership on record votes"))
 		}
@@ -79,7 +79,7 @@ func endedMembership(in *Input) verdict {
 
 // lastOnRecord reports whether foreign members vote and no membership on record but one: without it cke could reach no member.
 func (in *Input) lastOnRecord(j cke.Join, m cke.Member) bool {
-	return (in.votes() > 1 || m.Learner) && !cke.OthersVote(in.Seen.Etcd.Members, in.Identity.Joins, j.ID)
+	return (in.votes() > 1 || m.Learner) && !in.Identity.OthersVote(in.Seen.Etcd.Members, j.ID)
 }
 
 func (in *Input) noOtherVotes(j cke.Join, message string) cke.Problem {
@@ -126,7 +126,7 @@ func removeUndeclared(in *Input, healthy bool) verdict {
 			continue // its data may be on its machine, at another address
 		}
 		if g := mayRemove(in, m); g != open {
-			return wait(fmt.Sprintf("%s is no longer a control-plane node, and removing its member waits: %s", j.Node.Name(), g),
+			return wait(fmt.Sprintf("%s, and removing its member waits: %s", in.notWanted(j), g),
 				cke.Problem{Code: cke.CodeQuorum, Node: j.Node.Name(), Message: string(g)})
 		}
 		if missing := lacking(in, m); healthy && missing != nil {
@@ -138,7 +138,7 @@ func removeUndeclared(in *Input, healthy bool) verdict {
 			continue
 		}
 		gone := j
-		return act(op.RemoveMember{Member: m, Join: &gone, Silent: in.silent(j), Declared: in.toCarry(m)}, fmt.Sprintf("%s is no longer a control-plane node", j.Node.Name())).voluntary()
+		return act(op.RemoveMember{Member: m, Join: &gone, Silent: in.silent(j), Declared: in.toCarry(m)}, in.notWanted(j)).voluntary()
 	}
 	return stays
 }
@@ -273,6 +273,11 @@ func firstFree(in *Input, all []verdict) verdict {
 // addMember: a declared control-plane node carries no member. One that cannot take a member does not keep others
 // waiting.
 func addMember(in *Input) verdict {
+	if in.importing() != nil && len(in.Identity.Joins)+len(in.Identity.Ended) == 0 { // another cluster of this name may serve on the nodes
+		if blockers := bootstrapGate(in); blockers != nil {
+			return note("no member is added to the old cluster yet: "+list(blockers), blockers...)
+		}
+	}
 	var all []verdict
 	for _, n := range in.Spec.ControlPlane() {
 		if _, carries := in.Identity.On(n); carries || in.awaits(n) || strangerGoes(in, n) {

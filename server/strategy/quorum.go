@@ -30,7 +30,7 @@ func down(in *Input, j cke.Join) bool {
 
 // quorumUnknown reports whether no read proves a quorum, and the members that cannot be seen, or that are not on record, could form one.
 func (in *Input) quorumUnknown() bool {
-	return in.Formed() && !in.Seen.Etcd.Quorate && (allBlank(in) == nil && in.unseen().of() > 0 || removedProblem(in) != nil)
+	return in.Formed() && !in.Seen.Etcd.Quorate && (in.oldSilent() != nil || allBlank(in) == nil && in.unseen().of() > 0 || removedProblem(in) != nil)
 }
 
 // votes is the number of voters, foreign ones included.
@@ -58,6 +58,9 @@ func unknownVoters(in *Input) (all []string) {
 func unseenSentence(in *Input) string {
 	if p := removedProblem(in); p != nil {
 		return p.Message
+	}
+	if silent := in.oldSilent(); silent != nil {
+		return silentOldSentence(silent)
 	}
 	b := in.unseen()
 	names := b.out()
@@ -100,6 +103,10 @@ func quorumProblem(in *Input) *cke.Problem {
 		first = "check the network between this management host and the nodes; " + first
 	case up >= need:
 		return nil
+	}
+	if may := in.oldListed(); may != nil { // a recovery could leave the old cluster behind
+		p.Remedy = first + ", also those of the old cluster; only if these are gone for good, and no quorum is left: ckecli recover " + destroyedFlags(may)
+		return p
 	}
 	switch gone, aside := n-need+1, len(in.Identity.Joins)-len(cke.Chosen(in.Identity.Joins)); {
 	case in.exchanged():

@@ -153,7 +153,9 @@ func runOnNothing(in *Input, running []cke.Join) (lost []cke.Problem) {
 }
 
 // hibernates reports whether an operator asked that no member of a formed cluster run.
-func (in *Input) hibernates() bool { return in.Requests.Hibernation != nil && in.Formed() }
+func (in *Input) hibernates() bool {
+	return in.Requests.Hibernation != nil && in.Formed() && in.importing() == nil
+}
 
 // hibernation is the sentence that reports how far it has come.
 func hibernation(in *Input) string {

@@ -36,15 +36,20 @@ var verbs = map[string]func(s *scene, nodes ...int) *scene{
 		}
 		return s
 	},
-	"drained":  each((*scene).drained),
-	"unjoined": each((*scene).unjoined),
-	"learner":  each(func(s *scene, i int) *scene { return s.learner(i, true) }),
-	"listed":   each(func(s *scene, i int) *scene { return s.learner(i, false) }),
-	"expiring": each(func(s *scene, i int) *scene { return s.worth(i, 20, "") }),
-	"broken":   each(func(s *scene, i int) *scene { return s.worth(i, 300, "ca.crt is damaged") }),
-	"apart":    each(func(s *scene, i int) *scene { s.Identity.Joins[i-1].Apart = true; return s }),
-	"alone":    each(func(s *scene, i int) *scene { return s.ledBy(s.join(i).MemberID, i) }),
-	"twice":    func(s *scene, _ ...int) *scene { return s.twice() },
+	"kept":      func(s *scene, _ ...int) *scene { return s.kept() },
+	"mute":      (*scene).mute,
+	"left":      (*scene).left,
+	"reverting": func(s *scene, _ ...int) *scene { return s.reverting() },
+	"ended":     func(s *scene, _ ...int) *scene { return s.importEnded() },
+	"drained":   each((*scene).drained),
+	"unjoined":  each((*scene).unjoined),
+	"learner":   each(func(s *scene, i int) *scene { return s.learner(i, true) }),
+	"listed":    each(func(s *scene, i int) *scene { return s.learner(i, false) }),
+	"expiring":  each(func(s *scene, i int) *scene { return s.worth(i, 20, "") }),
+	"broken":    each(func(s *scene, i int) *scene { return s.worth(i, 300, "ca.crt is damaged") }),
+	"apart":     each(func(s *scene, i int) *scene { s.Identity.Joins[i-1].Apart = true; return s }),
+	"alone":     each(func(s *scene, i int) *scene { return s.ledBy(s.join(i).MemberID, i) }),
+	"twice":     func(s *scene, _ ...int) *scene { return s.twice() },
 	"failed": func(s *scene, nodes ...int) *scene { // what would be done next has failed so often, a second ago
 		return s.failed(strategy.Decide(s.Input).Operation, nodes[0], time.Second)
 	},
@@ -66,6 +71,7 @@ var starts = map[string]func(n int) *scene{
 	"forming":   func(n int) *scene { return forming(n, true) },
 	"abandoned": abandoned,
 	"awaiting":  awaiting,
+	"imported":  imported,
 }
 
 // played reads a scene, as "formed 3; silent 2; emptied 3", and returns what each rule says that has anything to say.

@@ -17,7 +17,7 @@ func healthyStrangers(in *Input) verdict { return removeStrangers(in, true) }
 
 func removeStrangers(in *Input, healthy bool) verdict {
 	for _, m := range in.strangers() {
-		if healthyMember(in, m) != healthy || in.Spec.Policies.Foreign == cke.ForeignHold && !in.onceOurs(m) {
+		if in.importing().Has(m) || healthyMember(in, m) != healthy || in.Spec.Policies.Foreign == cke.ForeignHold && !in.onceOurs(m) {
 			continue
 		}
 		if g := mayRemove(in, m); g != open {
@@ -124,6 +124,9 @@ func strangerStatus(in *Input, m cke.Member) cke.MemberStatus {
 		s.Role, s.DBSize, s.Version, s.Lag, s.CertNotAfter = role(e), e.DBSize, e.Version, lag(in, e), e.CertNotAfter
 		s.Reason = "cke has no record of it; it serves"
 	}
+	if in.importing().Has(m) {
+		s.State, s.Reason = "old", oldStatus(in, m, healthyMember(in, m))
+	}
 	return s
 }
 
@@ -131,6 +134,9 @@ func strangerStatus(in *Input, m cke.Member) cke.MemberStatus {
 func strangerProblems(in *Input) []cke.Problem {
 	var all []cke.Problem
 	for _, m := range in.strangers() {
+		if in.importing().Has(m) {
+			continue
+		}
 		how := "does not serve, and counts in the quorum"
 		if healthyMember(in, m) {
 			how = "serves"

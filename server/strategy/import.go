@@ -1,0 +1,212 @@
+package strategy
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"cke"
+	"cke/op"
+)
+
+// importing returns the import that is under way; nil: none is.
+func (in *Input) importing() *cke.Import { return in.Identity.Incarnation.Importing() }
+
+// oldSilent are the members of an old cluster that do not answer, apart from those that a list through a quorum lacks: they may
+// serve clients, and their votes count.
+func (in *Input) oldSilent() (silent []cke.Problem) {
+	old := in.importing()
+	if old == nil {
+		return nil
+	}
+	left := in.Seen.Etcd.MembersSource == cke.MembersLinearizable
+	for _, o := range old.Members {
+		if left && !slices.ContainsFunc(in.Seen.Etcd.Members, func(m cke.Member) bool { return m.ID == o.ID }) {
+			continue
+		}
+		why := "it was not asked yet"
+		for _, e := range in.replies() {
+			if e.URL == o.URL {
+				why = e.Problem
+			}
+		}
+		if why == "" {
+			continue
+		}
+		silent = append(silent, cke.Problem{Code: cke.CodeOldCluster, Node: o.Name, Message: fmt.Sprintf("member %s of the old cluster does not answer at %s: %s", o.Name, o.URL, why),
+			Remedy: "bring it back, or let this management host reach it"})
+	}
+	return silent
+}
+
+// importOver: the last member of the old cluster has left the list.
+func importOver(in *Input) verdict {
+	old := in.importing()
+	if old == nil || old.In(in.Seen.Etcd.Members) != nil || !in.Identity.OthersVote(in.Seen.Etcd.Members) {
+		return pass()
+	}
+	return act(op.EndImport{}, "no member of the old cluster is in the member list any more")
+}
+
+// oldLeave: the members of the old cluster leave one after the other, the leader last, once each declared node has a voter that serves.
+func oldLeave(in *Input) verdict {
+	old := in.importing()
+	if old == nil || old.Reverting {
+		return pass()
+	}
+	left := old.In(in.Seen.Etcd.Members)
+	if left == nil {
+		return pass()
+	}
+	healthy := func(m cke.Member) bool { return healthyMember(in, m) }
+	if why := op.OldStays(old, in.Seen.Etcd.Members, in.Identity.Joins, in.Spec.ControlPlane(), healthy); why != "" {
+		p := cke.Problem{Code: cke.CodeOldCluster, Message: why}
+		if old.KeepOld {
+			p.Remedy = fmt.Sprintf("ckecli cluster import %s --continue", in.Spec.Name)
+		}
+		return note(fmt.Sprintf("the members of the old cluster stay: %s", why), p)
+	}
+	turn := func(m cke.Member) int {
+		switch {
+		case slices.ContainsFunc(in.replies(), func(e cke.EndpointStatus) bool { return e.LeaderID == m.ID }): // one that is silent may lead
+			return 2
+		case healthyMember(in, m):
+			return 1
+		}
+		return 0
+	}
+	m := slices.MinFunc(left, func(a, b cke.Member) int { return cmp.Compare(turn(a), turn(b)) })
+	if g := mayRemove(in, m); g != open {
+		return wait(fmt.Sprintf("member %s of the old cluster cannot leave: %s", nameOf(m), g), append([]cke.Problem{{Code: cke.CodeQuorum, Node: nameOf(m), Message: string(g)}}, in.oldSilent()...)...)
+	}
+	return act(op.RemoveMember{Member: m, Declared: in.Spec.ControlPlane()}, fmt.Sprintf("the members of cke vote, so member %s of the old cluster leaves, %s", nameOf(m), leftAfter(in, m, len(left)-1))).voluntary()
+}
+
+// leftAfter says what is left, and what of that may fail, once a voter has left.
+func leftAfter(in *Input, m cke.Member, old int) string {
+	t := tallyOf(in)
+	if healthyMember(in, m) {
+		t.Healthy--
+	}
+	t.Voters--
+	return fmt.Sprintf("%s of it and %s are left, which can lose %s", cke.Count(old, "member"), cke.Count(t.Voters-old, "other voter"), more(t.Tolerance()))
+}
+
+// importReverted: all members of cke have left the old cluster again.
+func importReverted(in *Input) verdict {
+	if old := in.importing(); old == nil || !old.Reverting || len(in.Identity.Joins) > 0 {
+		return pass()
+	}
+	p := cke.Problem{Code: cke.CodeOldCluster, Message: "the import is reverted: the old cluster has no member of cke any more",
+		Remedy: fmt.Sprintf("ckecli cluster delete %s, or ckecli cluster import %s --continue", in.Spec.Name, in.Spec.Name)}
+	return wait(p.Message, p)
+}
+
+// importedAuthority: members have certificates of the old cluster's authority, which has signed for others than cke. It is replaced as on
+// request.
+func importedAuthority(in *Input) verdict {
+	inc := in.Identity.Incarnation
+	peer := in.Identity.Authorities.Peer
+	if !in.Formed() || inc.Import == nil || in.importing() != nil || !inc.Import.PeerAuthority || peer.Current.Generation > 0 || peer.Next != nil {
+		return pass()
+	}
+	if others := in.strangers(); others != nil {
+		return note(fmt.Sprintf("the authority of the old cluster stays: %s would not trust another one", nameOf(others[0])), cke.Problem{Code: cke.CodeStranger, Message: "a foreign member uses the peer authority of the old cluster"})
+	}
+	return act(op.RotateAuthority{Authority: cke.PeerAuthority, Task: "import-" + inc.ID}, "the old cluster has left, so its peer authority is replaced")
+}
+
+// importAsked: an operator wants the members of cke to leave the old cluster again, or not any more.
+func importAsked(in *Input, t cke.Task) Decision {
+	old := in.importing()
+	switch {
+	case t.Subject != cke.ImportRevert && t.Subject != cke.ImportContinue:
+		return refuse(t, cannot("there is no %q of an import", t.Subject))
+	case old == nil:
+		return refuse(t, cannot("cluster %s has no member of an old cluster, so no import can be stopped or reverted", in.Spec.Name))
+	case old.Reverting == (t.Subject == cke.ImportRevert) && !(old.KeepOld && t.Subject == cke.ImportContinue):
+		return settled(t, "it is on record")
+	case old.In(in.Seen.Etcd.Members) == nil:
+		return refuse(t, cannot("the last member of the old cluster has left"))
+	}
+	turn, to := op.TurnImport{Revert: t.Subject == cke.ImportRevert}, "replace those of the old cluster"
+	if turn.Revert {
+		to = "leave the old cluster"
+	}
+	return Decision{Operation: turn, Reason: askedFor(t, "members of cke are to "+to)}
+}
+
+// notWhileImporting is the refusal of what would stop members that the old cluster needs, or leave it behind as a second cluster.
+func notWhileImporting(in *Input, what string) *cke.Error {
+	if in.importing() == nil {
+		return nil
+	}
+	why := cannot("%s is not possible while members of the old cluster vote", what)
+	why.Code, why.Try = cke.CodeOldCluster, fmt.Sprintf("ckecli cluster import %s --revert, or wait until the last of them has left", in.Spec.Name)
+	return why
+}
+
+// notWanted is why the member of a membership is to leave.
+func (in *Input) notWanted(j cke.Join) string {
+	if old := in.importing(); old != nil && old.Reverting {
+		return "the import is reverted"
+	}
+	return j.Node.Name() + " is no longer a control-plane node"
+}
+
+// besideOld refuses a restore or a recovery that would be a second cluster beside the old one: of each old member that the last list has, the
+// operator must say that its machine is gone for good.
+func besideOld(in *Input, o cke.RestoreOrder) *cke.Error {
+	may := in.oldListed()
+	may = slices.DeleteFunc(may, func(m cke.OldMember) bool { return slices.Contains(o.Destroyed, m.Name) })
+	if len(may) == 0 {
+		return nil
+	}
+	why := notWhileImporting(in, "a restore or a recovery")
+	why.Facts = append(why.Facts, "only if its machine is switched off or wiped for good: "+destroyedFlags(may))
+	return why
+}
+
+// oldListed are the members of an old cluster that may serve: those of the last list, or all if none was seen.
+func (in *Input) oldListed() (may []cke.OldMember) {
+	old := in.importing()
+	if old == nil {
+		return nil
+	}
+	list := in.lastList()
+	for _, o := range old.Members {
+		if list == nil || slices.ContainsFunc(list, func(m cke.Member) bool { return m.ID == o.ID }) {
+			may = append(may, o)
+		}
+	}
+	return may
+}
+
+func destroyedFlags(old []cke.OldMember) string {
+	var flags []string
+	for _, o := range old {
+		flags = append(flags, "--destroyed "+o.Name)
+	}
+	return strings.Join(flags, " ")
+}
+
+// oldStatus says what a member of the old cluster is, in its row.
+func oldStatus(in *Input, m cke.Member, serves bool) string {
+	s := "a member of the old cluster; it leaves once those of cke vote"
+	if in.importing().Reverting {
+		s = "a member of the old cluster, which stays"
+	}
+	if !serves {
+		s += "; it does not answer, and its vote counts"
+	}
+	return s
+}
+
+func silentOldSentence(silent []cke.Problem) string {
+	var names []string
+	for _, p := range silent {
+		names = append(names, p.Node)
+	}
+	return "it is not known whether there is a quorum: of the old cluster " + doNotAnswer(names)
+}

@@ -1,0 +1,156 @@
+package strategy_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"cke"
+	"cke/op"
+	"cke/server/strategy"
+)
+
+// imported is a cluster of three old members and n of cke, one on each declared node, that all vote. An old one leads.
+func imported(n int) *scene {
+	s := formed(n)
+	old := &cke.Import{}
+	for i := 1; i <= 3; i++ {
+		id, url := fmt.Sprintf("o%d", i), fmt.Sprintf("http://10.9.9.%d:2379", i)
+		old.Members = append(old.Members, cke.OldMember{ID: id, Name: "old" + id[1:], URL: url})
+		s.Seen.Etcd.Members = append(s.Seen.Etcd.Members, cke.Member{ID: id, Name: "old" + id[1:], PeerURLs: []string{fmt.Sprintf("http://10.9.9.%d:2380", i)}, ClientURLs: []string{url}})
+		s.Seen.Etcd.Endpoints = append(s.Seen.Etcd.Endpoints, cke.EndpointStatus{URL: url, Serializable: true, Linearizable: true, ClusterID: "c1", MemberID: id})
+	}
+	for i := range s.Seen.Etcd.Endpoints {
+		s.Seen.Etcd.Endpoints[i].LeaderID = "o1"
+	}
+	s.Identity.Incarnation.Founders = nil
+	s.Identity.Incarnation.Import = old
+	return s.running()
+}
+
+// mute lets members of the old cluster not answer.
+func (s *scene) mute(old ...int) *scene {
+	for _, i := range old {
+		for k := range s.Seen.Etcd.Endpoints {
+			if e := &s.Seen.Etcd.Endpoints[k]; strings.HasPrefix(e.URL, fmt.Sprintf("http://10.9.9.%d:", i)) {
+				*e = cke.EndpointStatus{URL: e.URL, Problem: "connection refused"}
+			}
+		}
+	}
+	return s
+}
+
+// left lets members of the old cluster have left the list.
+func (s *scene) left(old ...int) *scene {
+	for _, i := range old {
+		s.Seen.Etcd.Members = slices.DeleteFunc(s.Seen.Etcd.Members, func(m cke.Member) bool { return m.ID == fmt.Sprintf("o%d", i) })
+	}
+	for i := range s.Seen.Etcd.Endpoints {
+		s.Seen.Etcd.Endpoints[i].LeaderID = s.Seen.Etcd.Members[len(s.Seen.Etcd.Members)-1].ID
+	}
+	return s.mute(old...)
+}
+
+func (s *scene) reverting() *scene {
+	s.Identity.Incarnation.Import.Reverting = true
+	s.Spec = s.Identity.Incarnation.Import.Wants(s.Spec)
+	return s
+}
+
+func (s *scene) kept() *scene {
+	s.Identity.Incarnation.Import.KeepOld = true
+	return s
+}
+
+// importEnded lets the import be over, with members of cke that still have no TLS between peers.
+func (s *scene) importEnded() *scene {
+	s.left(1, 2, 3)
+	s.Identity.Incarnation.Import.EndedAt = noon
+	for i := range s.Identity.Joins {
+		j := &s.Identity.Joins[i]
+		j.PlainPeers = true
+		s.Seen.Etcd.Members[i].PeerURLs = []string{j.PeerURL()}
+	}
+	return s
+}
+
+// What would stop members that the old cluster needs, or make a second cluster beside it, is refused.
+func TestDecide_RefusesWhatWouldLeaveAnOldClusterBehind(t *testing.T) {
+	for _, order := range []cke.RestoreOrder{{Target: "file:///b"}, {Survivor: "n1"}} {
+		s := imported(3)
+		s.Requests.Tasks = []cke.Task{{ID: "t", Kind: cke.TaskRestore, Restore: &order}}
+		d := strategy.Decide(s.Input)
+		r, refused := d.Operation.(op.Refuse)
+		if !refused || r.Why.Code != cke.CodeOldCluster {
+			t.Errorf("%+v: %v: %s", order, d.Operation, d.Reason)
+		}
+	}
+}
+
+// An import turns around once, and not after the last old member has left.
+func TestDecide_TurnsAnImportAround(t *testing.T) {
+	for _, c := range []struct {
+		scene   *scene
+		subject string
+		want    string
+	}{
+		{imported(3), cke.ImportRevert, "revert-import"},
+		{imported(3), cke.ImportContinue, "settled"},
+		{imported(3).reverting(), cke.ImportContinue, "continue-import"},
+		{imported(3).kept(), cke.ImportContinue, "continue-import"},
+		{imported(3).kept(), cke.ImportRevert, "revert-import"},
+		{imported(3).reverting(), cke.ImportRevert, "settled"},
+		{imported(3).left(1, 2, 3), cke.ImportRevert, "refused"},
+		{imported(3).importEnded(), cke.ImportRevert, "refused"},
+		{formed(3), cke.ImportRevert, "refused"},
+		{imported(3), "sideways", "refused"},
+	} {
+		c.scene.Requests.Tasks = []cke.Task{{ID: "t", Kind: cke.TaskImport, Subject: c.subject}}
+		d, got := strategy.Decide(c.scene.Input), ""
+		switch o := d.Operation.(type) {
+		case op.Settled:
+			got = "settled"
+		case op.Refuse:
+			got = "refused"
+		case op.TurnImport:
+			got = o.Name()
+		}
+		if got != c.want {
+			t.Errorf("%s: %v: %s, want %s", c.subject, d.Operation, d.Reason, c.want)
+		}
+	}
+}
+
+// The peer authority of the old cluster is replaced once nobody but cke needs it.
+func TestDecide_ReplacesTheAuthorityOfAnOldCluster(t *testing.T) {
+	s := imported(3)
+	s.Identity.Incarnation.Import.PeerAuthority = true
+	if d := strategy.Decide(s.Input); d.Rule != "members of the old cluster leave" {
+		t.Errorf("%s: %s", d.Rule, d.Reason)
+	}
+	s = imported(3).left(1, 2, 3)
+	s.Identity.Incarnation.Import.PeerAuthority, s.Identity.Incarnation.Import.EndedAt = true, noon
+	d := strategy.Decide(s.Input)
+	if r, is := d.Operation.(op.RotateAuthority); !is || r.Authority != cke.PeerAuthority {
+		t.Errorf("%v: %s", d.Operation, d.Reason)
+	}
+	s.Identity.Authorities.Peer.Current.Generation = 1
+	if d := strategy.Decide(s.Input); d.Rule == "replace the authority of the old cluster" {
+		t.Errorf("again: %s", d.Reason)
+	}
+}
+
+// A cluster that was never imported is decided on as before: no rule of imports speaks.
+func TestDecide_RulesOfImportsAreSilentElsewhere(t *testing.T) {
+	for _, s := range []*scene{blank(3), formed(3), forming(3, true), abandoned(3), awaiting(3), formed(3).stranger("x"), formed(3).lost()} {
+		_, lines := strategy.Asked(s.Input)
+		for _, line := range lines {
+			for _, rule := range []string{"import is over", "members of the old cluster leave", "import is reverted", "replace the authority of the old cluster"} {
+				if strings.HasPrefix(line, rule) {
+					t.Error(line)
+				}
+			}
+		}
+	}
+}
