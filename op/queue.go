@@ -217,6 +217,9 @@ func (r RunEntry) allowed(ctx context.Context, e Env, state cke.EntryState) erro
 	if err != nil {
 		return err
 	}
+	if id.Freeze.HoldsQueued(now) {
+		return refused(cke.CodeOlderStore, "it was in the store when that was found to be older than the cluster")
+	}
 	for _, m := range list.members {
 		ours := slices.ContainsFunc(id.Joins, func(j cke.Join) bool { return Is(m, j) })
 		switch {

@@ -64,6 +64,6 @@ func (in *Input) volumeElsewhere(j cke.Join) bool {
 func (in *Input) exchanged() bool {
 	return slices.ContainsFunc(in.Identity.Joins, func(j cke.Join) bool {
 		_, moved := in.moved(j)
-		return !moved && !in.mayHold(j) && in.volumeElsewhere(j)
+		return !moved && !(in.node(j.Node).Answered() && in.mayHold(j)) && in.volumeElsewhere(j)
 	})
 }

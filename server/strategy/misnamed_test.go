@@ -231,3 +231,14 @@ func TestDecide_RecoversFromWhereTheDataIs(t *testing.T) {
 		t.Errorf("%+v", strategy.Decide(s.Input))
 	}
 }
+
+// A volume that is seen on another machine is there, also while nothing answers at its member's address.
+func TestRestore_GivesUpNoVolumeThatIsSeenElsewhere(t *testing.T) {
+	s := formed(4)
+	s.unjoined(4)
+	s.carriedBy(4, 2, 3, 1).silent(1, 2, 3).lost()
+	o := cke.RestoreOrder{Target: "file:///b", Destroyed: []string{"n1", "n2", "n3"}}
+	if why := strategy.RestoreRefusal(s.Input, o); why == nil || why.Code != cke.CodeMisnamed {
+		t.Errorf("%+v", why)
+	}
+}

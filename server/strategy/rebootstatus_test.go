@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"cke"
+	"cke/op"
 	"cke/server/strategy"
 )
 
@@ -35,8 +36,13 @@ func TestReboots_SayWhyTheyRest(t *testing.T) {
 func heldQueue(s *scene) strategy.Input {
 	s.Identity.Freeze = &cke.Freeze{ID: "f", Kind: cke.FreezeOlderStore, Held: cke.HoldRequests(time.Time{}, s.Requests), LiftedAt: noon, OverAt: noon}
 	in := strategy.NewInput(cke.Spec{Cluster: s.Spec}, s.Identity, s.Requests, s.Seen, nil, s.Before)
-	in.UnderWay = s.UnderWay
+	in.UnderWay, in.Failures = s.UnderWay, s.Failures
 	return in
+}
+
+// heldFailed lets the note of an entry on n4 have failed.
+func heldFailed(s *scene) *scene {
+	return s.failed(op.NoteEntry{Entry: *s.entry(4)}, 1, 0)
 }
 
 // The queue of a store that is older than the cluster is held: what it asks for may be done already. What is under way is canceled, and
@@ -49,16 +55,17 @@ func TestReboots_OfAnOlderStoreAreHeld(t *testing.T) {
 		does  string // as done says
 		held  bool   // a problem is reported
 	}{
-		"queued":              {rebootable(3, 3).queued(2), 0, "", true},
-		"failed":              {rebootable(3, 3).in(2, cke.EntryFailed, time.Hour), 0, "", true},
-		"leased":              {rebootable(3, 3).in(2, cke.EntryLeased, time.Minute).stopped(2), 1, "note n2 to cancel", true},
-		"leased and canceled": {rebootable(3, 3).in(2, cke.EntryLeased, time.Minute).stopped(2).with(canceled), 1, "note n2 canceled, released", false},
-		"its command runs":    {rebootable(3, 3).in(2, cke.EntryRebooting, time.Minute).stopped(2).knowing(2, func(k *cke.EntrySeen) { k.Running = true }), 1, "", true},
-		"its command has run": {rebootable(3, 3).in(2, cke.EntryRebooting, time.Minute).stopped(2).showing(2, "1"), 1, "note n2 to cancel", true},
-		"it is not to be run": {rebootable(3, 3).in(2, cke.EntryRebooting, time.Minute).stopped(2).showing(2, "1").with(canceled), 1, "note n2 canceled, released", false},
-		"it was silent since": {rebootable(3, 3).in(2, cke.EntryRebooting, time.Hour).silent(2).with(canceled), 1, "note n2 canceled, released", false},
-		"it returns":          {rebootable(3, 3).in(2, cke.EntryReturning, time.Hour), 1, "note n2 to cancel", true},
-		"it never came back":  {rebootable(3, 3).in(2, cke.EntryReturning, time.Hour).silent(2).with(canceled), 1, "note n2 canceled, released", false},
+		"queued": {rebootable(3, 3).queued(2), 0, "", true},
+		"failed": {rebootable(3, 3).in(2, cke.EntryFailed, time.Hour), 0, "", true},
+		"leased": {rebootable(3, 3).in(2, cke.EntryLeased, time.Minute).stopped(2), 1, "note n2 to cancel", true},
+		"leased, and it could not be canceled a moment ago": {heldFailed(rebootable(3, 4).in(4, cke.EntryLeased, time.Minute)), 1, "", true},
+		"leased and canceled":                               {rebootable(3, 3).in(2, cke.EntryLeased, time.Minute).stopped(2).with(canceled), 1, "note n2 canceled, released", false},
+		"its command runs":                                  {rebootable(3, 3).in(2, cke.EntryRebooting, time.Minute).stopped(2).knowing(2, func(k *cke.EntrySeen) { k.Running = true }), 1, "", true},
+		"its command has run":                               {rebootable(3, 3).in(2, cke.EntryRebooting, time.Minute).stopped(2).showing(2, "1"), 1, "note n2 to cancel", true},
+		"it is not to be run":                               {rebootable(3, 3).in(2, cke.EntryRebooting, time.Minute).stopped(2).showing(2, "1").with(canceled), 1, "note n2 canceled, released", false},
+		"it was silent since":                               {rebootable(3, 3).in(2, cke.EntryRebooting, time.Hour).silent(2).with(canceled), 1, "note n2 canceled, released", false},
+		"it returns":                                        {rebootable(3, 3).in(2, cke.EntryReturning, time.Hour), 1, "note n2 to cancel", true},
+		"it never came back":                                {rebootable(3, 3).in(2, cke.EntryReturning, time.Hour).silent(2).with(canceled), 1, "note n2 canceled, released", false},
 	} {
 		in := heldQueue(row.scene)
 		if left := len(in.Requests.Reboots.Entries); left != row.left || len(row.scene.Requests.Reboots.Entries) != 1 {

@@ -14,9 +14,8 @@ const (
 	inSyncFor = 30 * time.Second
 	// commandWithin is how long the command of a node that is leased may be impossible to start.
 	commandWithin = 10 * time.Minute
-	// drainedWithin is for how long a node may be impossible to drain, and maxDrains how often that may fail in a row.
+	// drainedWithin is for how long a node may be impossible to drain.
 	drainedWithin = 10 * time.Minute
-	maxDrains     = 5
 	// hungAfter is how long a node does not answer before it counts as hung: then it goes down without a stop of its member.
 	hungAfter = time.Minute
 	// unseenFor is for how long after its command a machine counts as going down, of which no boot was seen before.
@@ -98,12 +97,12 @@ func (in *Input) nodeOf(r cke.Entry) (cke.Node, bool) {
 	return cke.Node{}, false
 }
 
-// waitsFor: nothing is left to do for an entry that waits. Its node cannot be drained, its machine became healthy after an attempt that did not help in time, or
-// the agent that asked for it no longer does.
+// waitsFor: nothing is left to do for an entry that waits. Its node cannot be drained, its machine became healthy after an attempt that
+// did not help in time, or the agent that asked for it no longer does.
 func (in *Input) waitsFor(r cke.Entry, n cke.Node, t cke.Turn) verdict {
 	f := in.Failures[FailureKey(op.LeaseEntry{Entry: r})]
 	switch {
-	case f.Count > 0 && f.At.After(r.Since) && (f.Count >= maxDrains || f.At.Sub(f.First) >= drainedWithin):
+	case f.Count > 0 && min(f.At.Sub(f.First), f.At.Sub(r.Since)) >= drainedWithin:
 		return upkeepBy(op.NoteEntry{Entry: r, To: cke.EntryFailed, Result: cke.EntryGaveUp, Release: true, Why: notDrained(f)}, r.What()+" failed: "+notDrained(f))
 	case r.Agent != "" && in.overdue(r.AskedAt, forgottenAfter):
 		return upkeepBy(op.NoteEntry{Entry: r, Result: cke.EntryCanceled, Why: "its agent no longer asks"}, "the agent of "+r.Node+" no longer asks for a reboot")
@@ -376,6 +375,9 @@ func (in *Input) behindLeader(j cke.Join) bool {
 
 // runEntry starts the command of a node, or lets its agent reboot it.
 func (in *Input) runEntry(r cke.Entry, n cke.Node, t cke.Turn, again bool) verdict {
+	if in.Identity.Freeze.HoldsQueued(r) {
+		return pass()
+	}
 	silent := r.Silent || r.Agent != "" || !t.Boots && !in.answers(n)
 	if !in.Seen.Etcd.Quorate || in.notMoved(n) != "" || t.Lease && in.needsLease(r, n) || !again && !silent && !in.answers(n) {
 		return pass()
