@@ -71,7 +71,7 @@ func mayStop(ctx context.Context, e Env, j cke.Join, gap bool) error {
 		return err
 	}
 	m, there := list.of(j)
-	if !there && Unproved(list.members, id.Joins, nil) != nil {
+	if !there && Unproved(list.members, id, nil) != nil {
 		return list.unproved("no member is stopped because of it")
 	}
 	if !there {

@@ -225,7 +225,7 @@ func (r RemoveMember) allowed(ctx context.Context, e Env) (via string, learner b
 	}
 	if r.Join != nil {
 		after := slices.Delete(slices.Clone(list.members), i, i+1)
-		if missing := Unproved(after, id.Joins, []cke.JoinID{r.Join.ID}); missing != nil {
+		if missing := Unproved(after, id, []cke.JoinID{r.Join.ID}); missing != nil {
 			return "", false, fmt.Errorf("the member list lacks %s: its membership must end first: %w", missing[0].Node.Name(), cke.ErrConflict)
 		}
 		if err := list.lastVoter(id, *r.Join); err != nil {
@@ -314,15 +314,21 @@ func Missing(list []cke.Member, joins []cke.Join) (missing []cke.Join) {
 
 // Unproved returns what is missing in a member list that does not prove a removal, though it was read through a
 // quorum: it has no quorum of those that voted and were not put aside. It may be that of a second cluster, as of a
-// disk that was restored to when its member was alone. Those agreed on do not count. nil: the list is proof.
-func Unproved(list []cke.Member, joins []cke.Join, agreed []cke.JoinID) (missing []cke.Join) {
-	for _, j := range Missing(list, joins) {
+// disk that was restored to when its member was alone. Those agreed on do not count. During an import the old members on record
+// voted, too. nil: the list is proof.
+func Unproved(list []cke.Member, id cke.Identity, agreed []cke.JoinID) (missing []cke.Join) {
+	for _, j := range Missing(list, id.Joins) {
 		if !slices.Contains(agreed, j.ID) {
 			missing = append(missing, j)
 		}
 	}
 	listed := 0
-	for _, j := range joins {
+	for _, m := range id.Incarnation.Importing().In(list) {
+		if !m.Learner {
+			listed++
+		}
+	}
+	for _, j := range id.Joins {
 		if !j.Apart && slices.ContainsFunc(list, func(m cke.Member) bool { return !m.Learner && Is(m, j) }) {
 			listed++
 		}
@@ -386,7 +392,7 @@ func (m EndMembership) record(ctx context.Context, e Env) error {
 			return fmt.Errorf("%s is member %s: %w", j.Node.Name(), member.ID, cke.ErrConflict)
 		}
 	}
-	if Unproved(list.members, id.Joins, m.Agreed) != nil {
+	if Unproved(list.members, id, m.Agreed) != nil {
 		return list.unproved("no membership is ended because of it")
 	}
 	if err := list.lastVoter(id, j); err != nil {
