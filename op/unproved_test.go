@@ -2,6 +2,7 @@ package op_test
 
 import (
 	"testing"
+	"time"
 
 	"cke"
 	"cke/op"
@@ -9,7 +10,7 @@ import (
 
 // During an import the old members on record prove that the only member of cke was removed. Other foreign members do not.
 func TestUnproved_OldMembersVotedToo(t *testing.T) {
-	join := cke.Join{ID: "a", MemberID: "aa", Node: cke.Node{Hostname: "n1", Address: "10.0.0.1"}}
+	join := cke.Join{ID: "a", MemberID: "aa", StartedAt: time.Unix(1, 0), Node: cke.Node{Hostname: "n1", Address: "10.0.0.1"}}
 	list := []cke.Member{{ID: "b1", Name: "old1"}, {ID: "b2", Name: "old2"}, {ID: "b3", Name: "old3"}}
 	old := &cke.Import{Members: []cke.OldMember{{ID: "b1"}, {ID: "b2"}, {ID: "b3"}}}
 	learning := append([]cke.Member{}, list...)
