@@ -217,7 +217,7 @@ func (b BeginRestore) record(ctx context.Context, e Env, checked cke.Snapshot, r
 			fmt.Sprintf("it was revision %d of incarnation %s, and now it is revision %d of incarnation %s",
 				checked.Revision, checked.Lineage, s.Revision, s.Lineage)}, Try: "ckecli restore"}
 	}
-	r := cke.Restoration{ID: b.Task.ID, By: b.Task.By, Order: o, Snapshot: s, Bump: cke.RevisionBump, Members: b.Members, Ran: ran, Compared: o.Survivor == "" && o.Source == e.Cluster}
+	r := cke.Restoration{ID: b.Task.ID, By: b.Task.By, Order: o, Snapshot: s, Bump: cke.RevisionBump, Members: b.Members, Ran: ran, Compared: o.Survivor == ""}
 	r.Order.Lineage, r.Order.Revision, r.Order.Time = s.Lineage, s.Revision, time.Time{}
 	r.Bump += max(0, max(b.Known, id.Incarnation.Floor())-s.Revision)
 	if r.Data, err = e.Snapshots.Hash(ctx, b.Task.ID, r.Bump); err != nil {

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -70,7 +71,9 @@ func (s *lockStore) Identity(context.Context, string) (cke.Identity, error) {
 func (s *lockStore) RequestsOf(_ context.Context, cluster string) (cke.Requests, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return *s.requests[cluster], s.down
+	r := *s.requests[cluster]
+	r.Reboots.Entries, r.Repairs.Entries = slices.Clone(r.Reboots.Entries), slices.Clone(r.Repairs.Entries)
+	return r, s.down
 }
 
 func (s *lockStore) EditQueue(_ context.Context, cluster string, kind cke.QueueKind, _ string, edit func(cke.Queue) (cke.Queue, error)) error {

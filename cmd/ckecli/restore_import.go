@@ -212,7 +212,7 @@ func (r *restoring) opens() (bool, error) {
 // of a cluster of its name: members that it names may serve. What this store deleted is no obstacle.
 func (r *restoring) noSecond(ctx context.Context, o backupOptions) error {
 	id, err := r.store.Identity(ctx, r.cluster)
-	if err != nil || id.LifeBeside() != "" {
+	if err != nil || id.LifeBeside() != "" && id.Incarnation.State != cke.Abandoned {
 		return err
 	}
 	targets := []*backups{r.imports.into}

@@ -72,6 +72,9 @@ func TestRestore_ADeclaredClusterReplacesNoOtherWithForeignData(t *testing.T) {
 			s.Requests.Tasks[0].Restore.Source = c.source
 			d := strategy.Decide(s.Input)
 			r, is := d.Operation.(op.Refuse)
+			if b, begins := d.Operation.(op.BeginRestore); begins && c.source != "demo" && (b.Replaces != nil || b.Precede != nil) {
+				t.Errorf("%s, on record %v: other data replaces %v %v", name, known, b.Replaces, b.Precede)
+			}
 			if is != c.refused || is && (r.Why.Code != cke.CodeNotOnRecord || len(r.Why.Facts) != 2) {
 				t.Errorf("%s, on record %v: %T %+v", name, known, d.Operation, d)
 			}

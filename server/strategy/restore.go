@@ -91,7 +91,7 @@ func beginRestore(in *Input, t cke.Task) Decision {
 		return refuse(t, why)
 	}
 	b := op.BeginRestore{Task: t, Spec: in.Spec, Founders: founders, Known: knownRevision(in), Members: in.lastList(), Serving: in.serves()}
-	if in.awaitsRestore() { // what its former store knew of it since the copy beside the backups is gone
+	if in.awaitsRestore() && o.Source == in.Spec.Name { // what its former store knew of it since the copy beside the backups is gone
 		for _, u := range in.unrecorded() {
 			switch life := u.Incarnation; {
 			case slices.Contains(slices.Concat(b.Precede, b.Replaces), life):
@@ -346,6 +346,11 @@ func unfenceable(in *Input, o cke.RestoreOrder) *cke.Error {
 	}
 	for _, n := range in.Spec.ControlPlane() {
 		look(n, "it is to get a member")
+	}
+	if in.awaitsRestore() && o.Source != in.Spec.Name { // other data does not continue what may serve, and a bootstrap waits for them, too
+		for _, n := range in.Spec.Nodes {
+			look(n, "it may carry a member of a cluster of this name")
+		}
 	}
 	if silent == nil {
 		return nil
