@@ -36,7 +36,9 @@ const (
 	otherRole
 	lacksHaving
 	hasNotHaving
+	retiring
 	notHealthy
+	healthyLately
 	noAddress
 	noName
 	repaired
@@ -49,7 +51,7 @@ const (
 var unfitWords = [reasons]string{
 	inCluster: "in this cluster", inAnother: "in another cluster", otherRole: "of another role",
 	lacksHaving: "without what `having` asks for", hasNotHaving: "with what `not_having` excludes",
-	notHealthy: "not healthy for " + short(healthyFor), noAddress: "without an IPv4 address",
+	retiring: "retiring or retired", notHealthy: "not healthy", healthyLately: "healthy for less than " + short(healthyFor), noAddress: "without an IPv4 address",
 	noName: "with a serial that cannot be a host name", repaired: "being repaired",
 	inBadZone: fmt.Sprintf("in a zone with %d or more bad machines", badZone), failedCheck: "that failed the check",
 }
@@ -89,6 +91,7 @@ type search struct {
 	repaired map[string]bool
 	fit      []candidate
 	unfit    [reasons]int
+	soonest  *cke.Host // is healthy for longest of those that are so for too short a time; nil: none is
 }
 
 func (c *chooser) newSearch() *search {
@@ -156,8 +159,12 @@ func (s *search) unfitness(h *cke.Host, address string, check Check, checked, sp
 		return lacksHaving
 	case hit(*h, o.NotHaving, c.Now):
 		return hasNotHaving
-	case h.State != cke.HostHealthy || h.For < healthyFor:
+	case h.State == cke.HostRetiring || h.State == cke.HostRetired:
+		return retiring
+	case h.State != cke.HostHealthy:
 		return notHealthy
+	case h.For < healthyFor:
+		return healthyLately
 	case address == "" || declared && !slices.Contains(h.Addresses, c.Spec.Cluster.Nodes[i].Address):
 		return noAddress
 	case !declared && !cke.ValidHostname(h.ID) || isAddress(h.ID):
@@ -224,6 +231,9 @@ func (c *chooser) fitting(spares bool) []candidate {
 		h := &c.Read.Hosts[i]
 		why, checked := s.judge(h, spares)
 		s.unfit[why]++
+		if why == healthyLately && (s.soonest == nil || cmp.Or(cmp.Compare(h.For, s.soonest.For), strings.Compare(s.soonest.ID, h.ID)) > 0) {
+			s.soonest = h
+		}
 		if why != fit {
 			continue
 		}
@@ -316,5 +326,9 @@ func (c *chooser) unfitText(spares bool) string {
 	case all == nil:
 		return "the inventory has no others"
 	}
-	return fmt.Sprintf("of %s, %s", cke.Count(len(c.Read.Hosts), "machine"), strings.Join(all, "; "))
+	text := fmt.Sprintf("of %s, %s", cke.Count(len(c.Read.Hosts), "machine"), strings.Join(all, "; "))
+	if h := c.found[spares].soonest; h != nil {
+		text += fmt.Sprintf(" (%s can be taken in %s)", h.ID, short(healthyFor-h.For))
+	}
+	return text
 }

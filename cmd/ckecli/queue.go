@@ -122,7 +122,7 @@ func (a *app) addToQueue(ctx context.Context, s store, cluster string, k cke.Que
 	if q.Disabled {
 		fmt.Fprintf(a.stderr, "The %s queue is disabled: `%s enable` lets %ss start.\n", k, k.Command(), k)
 	}
-	return a.showLine(shownQueue{cluster, q}, cluster, fmt.Sprintf("%s: %s in the %s queue", cluster, cke.Count(len(q.Entries), "node"), k))
+	return a.showLine(shownQueue{cluster, q}, cluster, fmt.Sprintf("%s: %s added; %d in the %s queue", cluster, cke.Count(len(nodes), "node"), len(q.Entries), k))
 }
 
 // editQueue changes a queue of a cluster, and returns it as it is then.

@@ -66,7 +66,7 @@ func TestRebootQueue_AddIsAllOrNothing(t *testing.T) {
 	}
 	h.run(exitUsage, "reboot-queue", "add")
 	stdout, _ := h.run(exitDone, "rq", "add", "cp1", "10.0.0.12", "--reason", "new kernel")
-	contains(t, stdout, "prod: 2 nodes in the reboot queue\n")
+	contains(t, stdout, "prod: 2 nodes added; 2 in the reboot queue\n")
 	h.startWith("cp3\n", "rq", "add", "-").must(exitDone)
 	q := h.reboots()
 	if len(q.Entries) != 3 || q.Entries[1].Node != "cp2" || q.Entries[1].Reason != "new kernel" || q.Entries[1].By == "" || q.Entries[2].Node != "cp3" {

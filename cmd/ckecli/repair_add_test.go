@@ -39,7 +39,7 @@ func TestRepairQueue_AddFindsTheProcedure(t *testing.T) {
 		_, stderr := h.run(exitRefused, append([]string{"repair-queue", "add"}, strings.Fields(row.args)...)...)
 		contains(t, stderr, row.says)
 	}
-	contains(t, must1(h.run(exitDone, "repair-queue", "add", "cp2", "--on", "slow", "--reason", "ticket 1")), "prod: 2 nodes in the repair queue\n")
+	contains(t, must1(h.run(exitDone, "repair-queue", "add", "cp2", "--on", "slow", "--reason", "ticket 1")), "prod: 1 node added; 2 in the repair queue\n")
 	q := h.repairs()
 	if len(q.Entries) != 2 || q.Entries[0].On != "dead" || q.Entries[1].On != "slow" || q.Entries[1].Reason != "ticket 1" || q.Entries[1].By == "" || len(h.reboots().Entries) > 0 {
 		t.Errorf("%+v", q)

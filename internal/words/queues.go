@@ -18,6 +18,8 @@ func Queue(q *cke.QueueStatus) string {
 		switch {
 		case e.State == cke.EntryQueued:
 			queued++
+		case e.State == cke.EntryFailed && e.Skipped:
+			all = append(all, fmt.Sprintf("%s failed and skipped (%s)", e.Node, e.Waits))
 		case e.Waits != "":
 			all = append(all, fmt.Sprintf("%s %s (%s)", e.Node, e.State, e.Waits))
 		default:

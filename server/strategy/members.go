@@ -324,12 +324,16 @@ func waitForMembers(in *Input) verdict {
 
 // mayBeIntact says what is known of the data of those that are waited for.
 func mayBeIntact(blockers []cke.Problem) string {
+	its := "its"
+	if slices.ContainsFunc(blockers, func(p cke.Problem) bool { return p.Node != blockers[0].Node }) {
+		its = "their"
+	}
 	gone := slices.DeleteFunc(slices.Clone(blockers), func(p cke.Problem) bool { return p.Code != cke.CodeDataMissing })
 	switch len(gone) {
 	case 0:
-		return "its data may be intact"
+		return its + " data may be intact"
 	case len(blockers):
-		return "its data is gone"
+		return its + " data is gone"
 	}
 	return "the data of " + nodesOf(gone) + " is gone"
 }

@@ -95,7 +95,7 @@ func queueProblems(in *Input) []cke.Problem {
 		}
 		use := r.Kind().Command()
 		p := cke.Problem{Code: queueCodes[r.Kind()], Node: r.Node, Message: fmt.Sprintf("its %s failed: %s", r.Kind(), r.Error), Since: r.Since,
-			Remedy: fmt.Sprintf("repair it, then %[2]s retry %[1]s, or cancel %[1]s; skip %[1]s lets the others continue", r.Node, use)}
+			Remedy: fmt.Sprintf("repair it, then %[2]s retry %[1]s, or cancel %[1]s; skip %[1]s lets nodes without a member continue, and the others once all members serve", r.Node, use)}
 		switch {
 		case r.Agent != "":
 			p.Remedy = fmt.Sprintf("repair it and start its agent, or dismiss its request with %s cancel %s", use, r.Node)

@@ -60,7 +60,11 @@ func drainProblem(in *Input, j cke.Join) *cke.Problem {
 
 // leaseProblem says that a node is leased.
 func leaseProblem(n cke.Node, d cke.Drain) *cke.Problem {
-	return &cke.Problem{Code: cke.CodeDrain, Node: n.Name(), Message: d.Text(), Remedy: d.Release() + " when the work is done"}
+	p := &cke.Problem{Code: cke.CodeDrain, Node: n.Name(), Message: d.Text(), Remedy: d.Release() + " when the work is done"}
+	if d.Entry != "" {
+		p.Remedy = "nothing to do: the queue releases it once it has returned"
+	}
+	return p
 }
 
 // waitForLeases: a declared control-plane node carries no member, and gets one once its lease is over. That keeps nothing
