@@ -175,7 +175,7 @@ func TestMachines_SayWhatEachIsFor(t *testing.T) {
 	for _, m := range sabakan.Machines(w.Input) {
 		got = append(got, strings.Join(strings.Fields(strings.Join([]string{m.ID, m.Zone, m.Use, m.Node, m.Unfit}, " ")), " "))
 	}
-	want := []string{"s1 rack1 member s1", "s2 rack2 member s2", "s3 rack3 member s3", "s4 rack4 spare s4", "s5 rack1 not healthy for 10m",
+	want := []string{"s1 rack1 member s1", "s2 rack2 member s2", "s3 rack3 member s3", "s4 rack4 spare s4", "s5 rack1 not healthy",
 		"s6 rack2 that failed the check", "s7 rack3 of another role", "s8 rack4 in another cluster", "s9 rack1"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
