@@ -95,6 +95,18 @@ func (p Past) Next(read cke.HostList, spec cke.Spec, status cke.Status, interval
 	return Past(cke.InventoryPast(next).Bounded(max(cke.KeptHosts, len(read.Hosts))))
 }
 
+// Until returns the past as of a later good read. A leader stores at once what changes, and some minutes later for how long all else
+// is as it was: since then, no machine has changed.
+func (p Past) Until(readAt time.Time, spec cke.Spec, status cke.Status, a Acceptance) Past {
+	read := cke.HostList{ReadAt: readAt}
+	for id, h := range p.Hosts {
+		if h.State != missing {
+			read.Hosts = append(read.Hosts, cke.Host{ID: id, State: h.State, Addresses: []string{h.Address}})
+		}
+	}
+	return p.Next(read, spec, status, readAt.Sub(p.ReadAt), a)
+}
+
 // silentSince reports whether a status that is of the second read shows that a node did not answer since the first one.
 func silentSince(before, read time.Time, address string, status cke.Status) bool {
 	i := slices.IndexFunc(status.Nodes, func(o cke.NodeStatus) bool { return o.Node.Address == address })

@@ -251,6 +251,14 @@ func (a *app) storedInput(ctx context.Context, s store, cluster string) (sabakan
 	if err != nil {
 		return in, err
 	}
+	shown := in.Status.Inventory
+	if shown != nil && !past.ReadAt.IsZero() && shown.ReadAt.After(past.ReadAt) {
+		accepted := sabakan.Accepted
+		if shown.Stop == string(sabakan.StopMany) {
+			accepted = sabakan.Refused
+		}
+		past = cke.InventoryPast(sabakan.Past(past).Until(shown.ReadAt, in.Spec, in.Status, accepted))
+	}
 	file, timeless := source.(*sabakan.File)
 	if timeless {
 		file.Continue(past.ReadAt, past.Hosts)

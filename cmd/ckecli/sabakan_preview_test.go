@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"cke"
 	"cke/internal/golden"
@@ -67,6 +68,42 @@ func TestSabakanPreview_ShowsABootstrapWhereThereIsNoCluster(t *testing.T) {
 	stdout, _ := h.run(exitDone, "sabakan", "preview", "--template", h.write("template.yml", strings.Replace(templateFile, "prod", "test", 1)),
 		"--file", h.write("hosts.yml", hostsFile("healthy", "{id: m4, address: 10.0.0.14}", "{id: m5, address: 10.0.0.15}", "{id: m6, address: 10.0.0.16}")))
 	golden.Compare(t, "testdata/sabakan/bootstrap.txt", stdout)
+}
+
+// A leader stores what it knows of an inventory some minutes late: a preview knows as much as the status.
+func TestSabakanPreview_KnowsAsMuchAsTheStatus(t *testing.T) {
+	file := "name: prod\nnodes:\n"
+	for i, zone := range []string{"a", "b", "c"} {
+		file += fmt.Sprintf("  - {address: 10.0.0.1%[1]d, hostname: cp%[1]d, user: cke, control_plane: true, zone: %[2]s, annotations: {cke/serial: cp%[1]d}}\n", i+1, zone)
+	}
+	o := servingIn(newHouse(t), file)
+	for i := range o.in.Seen.Nodes {
+		o.in.Seen.Nodes[i].Clock = o.in.Seen.ObservedAt
+	}
+	o.run(exitDone, "sabakan", "set-template", o.write("template.yml", templateFile))
+	o.run(exitDone, "sabakan", "set-url", o.write("hosts.yml", hostsFile("retired", "{id: m4, address: 10.0.0.14}")))
+	past := cke.InventoryPast{ReadAt: noon.Add(-9 * time.Minute), Hosts: map[string]cke.HostPast{}}
+	for i, serial := range []string{"cp1", "cp2", "cp3", "m4"} {
+		past.Hosts[serial] = cke.HostPast{State: cke.HostHealthy, Accepted: cke.HostHealthy, Address: fmt.Sprintf("10.0.0.1%d", i+1), Reads: 2, Watched: cke.Duration(5 * time.Minute)}
+	}
+	cp2 := past.Hosts["cp2"]
+	cp2.State = cke.HostRetired
+	past.Hosts["cp2"] = cp2
+	if err := o.term.PutInventoryPast(o.ctx(), past); err != nil {
+		t.Fatal(err)
+	}
+	preview := func(readAt time.Time) string {
+		o.in.Inventory = &cke.InventoryStatus{ReadAt: readAt, Reason: "-"}
+		o.tell()
+		stdout, _ := o.run(exitDone, "sabakan", "preview")
+		return stdout
+	}
+	if stdout := preview(past.ReadAt); !strings.Contains(stdout, "1 healthy for less than 10m (m4 can be taken in 4m)") {
+		t.Error(stdout)
+	}
+	if stdout := preview(noon); !strings.Contains(stdout, "m4 takes the place of cp2") {
+		t.Error(stdout)
+	}
 }
 
 func TestSabakanPreview_RefusesWhatItCannotRead(t *testing.T) {
