@@ -3,7 +3,9 @@ package take_test
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -155,19 +157,28 @@ func TestImportVersions_TheIndexShowsWhoLagsBehind(t *testing.T) {
 	for i := range 10 {
 		put(servers[1], fmt.Sprint("later/", i))
 	}
-	indexes := make([]uint64, len(servers))
-	for i, s := range servers {
-		s.Stop()
-		f, err := backup.OpenImport(t.Context(), s.Dir, false)
+	// The second is a snapshot: the log of a member that stops without a quorum may have requests of its own, which are refused.
+	snapshot := filepath.Join(t.TempDir(), "snapshot.db")
+	from, err := servers[1].Client.Snapshot(etcdtest.Context(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := io.ReadAll(from)
+	if err := errors.Join(err, from.Close(), os.WriteFile(snapshot, all, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	var indexes []uint64
+	for _, path := range []string{servers[0].Dir, snapshot} {
+		f, err := backup.OpenImport(t.Context(), path, false)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if f.Close(); f.Members != 3 {
 			t.Errorf("%d members", f.Members)
 		}
-		indexes[i] = f.Index
+		indexes = append(indexes, f.Index)
 	}
-	if indexes[0]+10 > max(indexes[1], indexes[2]) {
+	if indexes[0]+10 > indexes[1] {
 		t.Errorf("%d", indexes)
 	}
 }
