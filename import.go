@@ -34,6 +34,11 @@ type OldMember struct {
 	URL string `json:"url"`
 }
 
+// In reports whether a member list has the old member.
+func (o OldMember) In(list []Member) bool {
+	return slices.ContainsFunc(list, func(m Member) bool { return m.ID == o.ID })
+}
+
 // ImportSecret is the name of the secret that cke shows old members: PEM of a client certificate, its key, and the
 // authorities of their server certificates. Without it they are asked without TLS.
 const ImportSecret = "import/client"

@@ -16,7 +16,7 @@ import (
 	"testing"
 )
 
-// endOfEvents ends the stream of whoever follows events.
+// endOfEvents ends the stream of those who follow events.
 const endOfEvents = "end"
 
 // fakeEngine answers what a probe asks.

@@ -89,17 +89,10 @@ type scope struct {
 	nodes      []cke.Node // declared, then those of joins that are declared no more
 	joins      []cke.Join
 	old        *cke.Import // nil: no import is under way
+	asked      []string    // client URLs of the members that are observed: those of joins, then those of old
 	clusterID  string      // on record; empty: not known yet
 	// stopped reports whether cke may have stopped the writes of the cluster of this id, which is not the one on record.
 	stopped func(clusterID string) bool
-}
-
-// asked are the client URLs of the members that are observed: those of memberships, then those of an old cluster.
-func (s scope) asked() (urls []string) {
-	for _, j := range s.joins {
-		urls = append(urls, j.ClientURL())
-	}
-	return append(urls, s.old.URLs()...)
 }
 
 // New returns a Fleet that knows no node yet. Close stops everything that it started.
@@ -122,7 +115,7 @@ func (f *Fleet) Update(spec cke.Cluster, identity cke.Identity) {
 	spec = spec.WithDefaults()
 	o := spec.Options.Etcd
 	sc := scope{cluster: spec.Name, volumeName: o.VolumeName, image: o.Image, clientPort: o.ClientPort, peerPort: o.PeerPort,
-		nodes: slices.Clone(spec.Nodes), joins: slices.Clone(identity.Joins), old: identity.Incarnation.Importing(), stopped: identity.MayStopWritesOf}
+		nodes: slices.Clone(spec.Nodes), joins: slices.Clone(identity.Joins), old: identity.Incarnation.Importing(), asked: identity.Asked(), stopped: identity.MayStopWritesOf}
 	if inc := identity.Incarnation; inc != nil {
 		sc.clusterID = inc.ClusterID
 	}
@@ -151,12 +144,12 @@ func (f *Fleet) Update(spec cke.Cluster, identity cke.Identity) {
 		f.access(n).observe(changed)
 	}
 	for url, e := range f.members {
-		if !slices.Contains(sc.asked(), url) && e.idle() {
+		if !slices.Contains(sc.asked, url) && e.idle() {
 			delete(f.members, url)
 			gone = append(gone, e.close)
 		}
 	}
-	for _, url := range sc.asked() {
+	for _, url := range sc.asked {
 		f.endpoint(url).observe()
 	}
 	f.mu.Unlock()

@@ -50,9 +50,8 @@ func (f *Fleet) observe(ctx context.Context, all bool) (o cke.Observation, whole
 			nodes[i] = a.watch.Load()
 		}
 	}
-	urls := sc.asked()
-	members := make([]*watch[endpointFacts], len(urls))
-	for i, url := range urls {
+	members := make([]*watch[endpointFacts], len(sc.asked))
+	for i, url := range sc.asked {
 		if e := f.members[url]; e != nil {
 			members[i] = e.watch.Load()
 		}
@@ -78,7 +77,7 @@ func (f *Fleet) observe(ctx context.Context, all bool) (o cke.Observation, whole
 	var facts []endpointFacts
 	inVain := false
 	whole = true
-	for i, url := range urls {
+	for i, url := range sc.asked {
 		m, answered := memberFacts(forMembers, members[i], memberTickets[i], asked)
 		if m.status.URL = url; i < len(sc.joins) {
 			m.status.Join = sc.joins[i].ID

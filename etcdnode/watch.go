@@ -77,7 +77,7 @@ func (w *watch[T]) run(ctx context.Context) {
 		w.turn = make(chan struct{})
 		w.mu.Unlock()
 		w.looked(old, value, late)
-		// Later than whoever asks as often as that, and not all in the same moment.
+		// Later than those who ask as often as that, and not all in the same moment.
 		timer.Reset(w.every + w.every/10 + rand.N(w.every/5+1))
 	}
 }

@@ -63,14 +63,9 @@ func (w *World) KeepOld() {
 
 // OldMembers is how many members of the old cluster the list has; -1: no member leads.
 func (w *World) OldMembers() int {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.tick()
-	s := w.standing()
-	if s.leader == nil {
-		return -1
-	}
-	return len(slices.DeleteFunc(slices.Clone(s.list), func(l listed) bool { return !w.isOld(l.id) }))
+	return w.countListed(func(s standing) int {
+		return len(slices.DeleteFunc(slices.Clone(s.list), func(l listed) bool { return !w.isOld(l.id) }))
+	})
 }
 
 func (w *World) isOld(id uint64) bool {

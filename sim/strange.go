@@ -168,8 +168,8 @@ func (w *World) Forget(node string) {
 	})
 }
 
-// ForeignMembers counts the foreign members in the list; -1: there is no leader that has one.
-func (w *World) ForeignMembers() int {
+// countListed counts entries of the member list that the leader has; -1: there is no leader.
+func (w *World) countListed(count func(standing) int) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.tick()
@@ -177,7 +177,12 @@ func (w *World) ForeignMembers() int {
 	if s.leader == nil {
 		return -1
 	}
-	return len(w.strangersOf(s))
+	return count(s)
+}
+
+// ForeignMembers counts the foreign members in the list; -1: there is no leader that has one.
+func (w *World) ForeignMembers() int {
+	return w.countListed(func(s standing) int { return len(w.strangersOf(s)) })
 }
 
 func (w *World) strangersOf(s standing) []uint64 {

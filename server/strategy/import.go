@@ -22,7 +22,7 @@ func (in *Input) oldSilent() (silent []cke.Problem) {
 	}
 	left := in.Seen.Etcd.MembersSource == cke.MembersLinearizable
 	for _, o := range old.Members {
-		if left && !slices.ContainsFunc(in.Seen.Etcd.Members, func(m cke.Member) bool { return m.ID == o.ID }) {
+		if left && !o.In(in.Seen.Etcd.Members) {
 			continue
 		}
 		why := "it was not asked yet"
@@ -176,7 +176,7 @@ func (in *Input) oldListed() (may []cke.OldMember) {
 	}
 	list := in.lastList()
 	for _, o := range old.Members {
-		if list == nil || slices.ContainsFunc(list, func(m cke.Member) bool { return m.ID == o.ID }) {
+		if list == nil || o.In(list) {
 			may = append(may, o)
 		}
 	}

@@ -51,7 +51,7 @@ func endedMembership(in *Input) verdict {
 		_, volume := n.VolumeOf(j)
 		j.NeverVoted = j.NeverVoted || j.StartedAt.IsZero() && n.Answered() && !volume
 		end := op.EndMembership{Join: j, Silent: in.silent(j), Agreed: in.leavers(j)}
-		if missing := op.Unproved(in.Seen.Etcd.Members, in.Identity, end.Agreed); missing != nil && (len(in.Identity.Joins) > 1 || in.Identity.Incarnation.Importing() != nil) {
+		if missing := op.Unproved(in.Seen.Etcd.Members, in.Identity, end.Agreed); missing != nil && (len(in.Identity.Joins) > 1 || in.importing() != nil) {
 			var problems []cke.Problem
 			for _, m := range missing {
 				first := ""

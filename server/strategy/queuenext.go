@@ -36,7 +36,6 @@ func queueNext(in *Input) verdict {
 	o := op.LeaseEntry{Entry: *next, Silent: !in.answers(n), Node: in.node(n).Node}
 	j, carries := in.Identity.On(n)
 	if t.Boots && !o.Silent && next.Kind() == cke.RebootQueue { // a repair is for machines that may not be able to
-
 		if o.Image = in.Spec.Options.Etcd.Image; carries {
 			o.Image = j.Etcd.Image
 		}

@@ -128,7 +128,8 @@ func (in *Input) recovered(r cke.Entry, t cke.Turn) bool {
 // leasedEntry: a node whose member is stopped goes back into the queue, or out of it, if its command is not to be started.
 func (in *Input) leasedEntry(r cke.Entry, n cke.Node, t cke.Turn) verdict {
 	_, carries := in.Identity.On(n)
-	switch strange := in.strangersOn(n); {
+	strange, stays := in.strangersOn(n), cmp.Or(in.notMoved(n), in.neighborOn(n, t))
+	switch {
 	case r.Canceled:
 		return in.queuedAgain(r, "")
 	case carries && t.Lease && in.leaseOf(r) == nil:
@@ -137,8 +138,8 @@ func (in *Input) leasedEntry(r cke.Entry, n cke.Node, t cke.Turn) verdict {
 		return in.queuedAgain(r, "there is no quorum, and its member may help")
 	case len(strange) > 0:
 		return in.queuedAgain(r, in.strangerIs(strange[0], n))
-	case cmp.Or(in.notMoved(n), in.neighborOn(n, t)) != "":
-		return in.queuedAgain(r, cmp.Or(in.notMoved(n), in.neighborOn(n, t)))
+	case stays != "":
+		return in.queuedAgain(r, stays)
 	case in.closed(r.Kind()) != "":
 		return in.queuedAgain(r, in.closed(r.Kind()))
 	case r.Silent && in.answers(n):
