@@ -57,6 +57,21 @@ done
 cp packaging/cke.{service,sysusers,tmpfiles} packaging/lintian-overrides "$STAGE"
 cp packaging/copyright README.md "$STAGE/doc"
 cp -r docs "$STAGE/doc/docs"
+# gather FOLDER makes one page of a folder of hundreds: its index, then the pages in its order. dpkg waits for the disk for each
+# file that it installs.
+gather() {
+  (cd "$1" && {
+    cat README.md
+    grep -oE '^(- [0-9]+|\| [0-9]+ \|) \[[^]]*\]\([^)]*' README.md | sed 's/.*(//' | while read -r page; do
+      echo
+      awk '/^```/ { code = !code } /^#/ && !code { $0 = "#" $0 } { print }' "$page"
+    done
+  } > gathered && rm ./[0-9]*.md && mv gathered README.md && sed -i -E 's#\]\([0-9]+-[^)]*\.md#](README.md#g' README.md)
+  # Links from elsewhere to one of its pages are links to the one page.
+  find "$STAGE/doc" -name '*.md' -exec sed -i -E "s#(\]\([./a-z]*${1##*/}/)[0-9]+-[^)]*\.md#\1README.md#g" {} +
+}
+gather "$STAGE/doc/docs/changelog"
+gather "$STAGE/doc/docs/decisions"
 # example PAGE HEADING prints the first YAML of a page below a heading; every example is in the docs, which tests read.
 example() { awk -v heading="$2" '$0 == heading { on = 1 } on && /^```$/ { exit } on && yaml { print } on && /^```yaml$/ { yaml = 1 }' "$1"; }
 example docs/configuration.md '# The configuration file' > "$STAGE/doc/examples/config.yml"

@@ -215,25 +215,61 @@ func TestPackages_HaveStaticProgramsAndTheirBillOfMaterials(t *testing.T) {
 	}
 }
 
+// A folder of numbered pages is one page in the packages, its README.md.
+var (
+	numberedPage = regexp.MustCompile(`/[0-9]+-[^/)]*\.md`)
+	linked       = regexp.MustCompile(`\]\(([^)#:]+)(#[^)]*)?\)`)
+	headings     = regexp.MustCompile(`(?m)^#+ `)
+)
+
+// leveled returns a page with headings of one level and with the links of the packages.
+func leveled(page []byte) string {
+	text := linked.ReplaceAllStringFunc(string(page), func(link string) string {
+		return strings.Replace(numberedPage.ReplaceAllString(strings.Replace(link, "](", "](/", 1), "/README.md"), "](/", "](", 1)
+	})
+	return headings.ReplaceAllString(text, "# ")
+}
+
+// docs returns the paths of README.md and everything in docs.
+func docs(t *testing.T) []string {
+	t.Helper()
+	paths := []string{"README.md"}
+	err := filepath.WalkDir("../docs", func(path string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			paths = append(paths, strings.TrimPrefix(path, "../"))
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return paths
+}
+
 func TestPackages_HaveTheUnitTheExamplesAndThePages(t *testing.T) {
 	debs, _, _ := built(t)
 	for arch, p := range debs {
 		for path, source := range map[string]string{
 			"/usr/lib/systemd/system/cke.service": "cke.service", "/usr/lib/sysusers.d/cke.conf": "cke.sysusers", "/usr/lib/tmpfiles.d/cke.conf": "cke.tmpfiles",
-			"/usr/share/doc/cke/README.md": "../README.md",
 		} {
 			if !bytes.Equal(p.files[path].data, read(t, source)) {
 				t.Errorf("%s: %s is not %s", arch, path, source)
 			}
 		}
-		err := filepath.WalkDir("../docs", func(path string, d fs.DirEntry, err error) error {
-			if err == nil && !d.IsDir() && !bytes.Equal(p.files["/usr/share/doc/cke/"+strings.TrimPrefix(path, "../")].data, read(t, path)) {
-				t.Errorf("%s: %s is another one", arch, path)
+		const doc = "/usr/share/doc/cke/"
+		for _, path := range docs(t) {
+			data, page := p.files[doc+path].data, read(t, "../"+path)
+			if numberedPage.MatchString("/" + path) {
+				data = p.files[doc+filepath.Dir(path)+"/README.md"].data
 			}
-			return err
-		})
-		if err != nil {
-			t.Fatal(err)
+			if !strings.Contains(leveled(data), leveled(page)) {
+				t.Errorf("%s: %s is not in the package as it is here", arch, path)
+			}
+			for _, link := range linked.FindAllSubmatch(data, -1) {
+				if to := filepath.Join(doc, filepath.Dir(path), string(link[1])); filepath.Ext(path) == ".md" && p.files[to].data == nil {
+					t.Errorf("%s: %s has a link to %s, which is not in the package", arch, path, to)
+				}
+			}
 		}
 		config := filepath.Join(t.TempDir(), "config.yml")
 		if err := os.WriteFile(config, p.files["/usr/share/doc/cke/examples/config.yml"].data, 0o600); err != nil {
