@@ -61,6 +61,47 @@ func (r *restoring) declareFile(ctx context.Context, o restoreOptions) error {
 	return r.vouched(o)
 }
 
+// noSecond refuses other data for a cluster of which no incarnation is on record, while its own target or from, that of the data,
+// has something of a cluster of its name: members that it names may serve. What this store deleted is no obstacle.
+func (r *restoring) noSecond(ctx context.Context, o backupOptions, from *backups) error {
+	if r.order.Source == r.cluster {
+		return nil
+	}
+	id, err := r.store.Identity(ctx, r.cluster)
+	if err != nil || id.LifeBeside() != "" && id.Incarnation.State != cke.Abandoned {
+		return err
+	}
+	targets := []*backups{from}
+	if own := r.spec.Backup.Target; own != "" && own != r.order.Target {
+		if o.target = own; r.asked.Declare == nil { // with the credentials in the store
+			o.target = ""
+		}
+		b, err := r.app.openBackups(ctx, o)
+		if err != nil {
+			return err
+		}
+		defer b.Close()
+		targets = append(targets, b)
+	}
+	for _, b := range targets {
+		there, err := b.of(r.cluster).Incarnations(ctx)
+		if err != nil {
+			return b.fail(ctx, "list the backups", err)
+		}
+		known := append(id.IDs(), id.Deleted...)
+		if !slices.ContainsFunc(there, func(i string) bool { return !slices.Contains(known, i) }) {
+			continue
+		}
+		code, data := cke.CodeOlderStore, "the backups of "+r.order.Source
+		if r.imports != nil {
+			code, data = cke.CodeImport, r.imports.plan.File
+		}
+		return refused(&cke.Error{Code: code, What: fmt.Sprintf("%s has backups of a cluster %s, or its identity, and the store has no record of it", b.where, r.cluster), Unchanged: true,
+			Facts: []string{"its members may serve", "restore it first, from that target: then its data can be replaced by that of " + data}, Try: "give the new cluster another name"})
+	}
+	return nil
+}
+
 // again is the command for a cluster that is declared already.
 func (r *restoring) again(cluster string) string {
 	if r.imports != nil {

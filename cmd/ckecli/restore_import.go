@@ -144,7 +144,7 @@ func (r *restoring) lookImport(ctx context.Context, o backupOptions, _ backup.At
 	if err := r.compare(ctx, i.into.of(r.cluster), unread); err != nil {
 		return err
 	}
-	return r.noSecond(ctx, o)
+	return r.noSecond(ctx, o, i.into)
 }
 
 // fitsVersion refuses data that the declared etcd cannot read, and that of releases that cke does not know.
@@ -206,40 +206,6 @@ func (r *restoring) opens() (bool, error) {
 		keys = append(slices.Clone(keys), own)
 	}
 	return backup.Opens(i.to, keys), nil
-}
-
-// noSecond refuses data for a cluster of which no incarnation is on record, while its own target or that of the data has something
-// of a cluster of its name: members that it names may serve. What this store deleted is no obstacle.
-func (r *restoring) noSecond(ctx context.Context, o backupOptions) error {
-	id, err := r.store.Identity(ctx, r.cluster)
-	if err != nil || id.LifeBeside() != "" && id.Incarnation.State != cke.Abandoned {
-		return err
-	}
-	targets := []*backups{r.imports.into}
-	if own := r.spec.Backup.Target; own != "" && own != r.order.Target {
-		if o.target = own; r.asked.Declare == nil { // with the credentials in the store
-			o.target = ""
-		}
-		b, err := r.app.openBackups(ctx, o)
-		if err != nil {
-			return err
-		}
-		defer b.Close()
-		targets = append(targets, b)
-	}
-	for _, b := range targets {
-		there, err := b.of(r.cluster).Incarnations(ctx)
-		if err != nil {
-			return b.fail(ctx, "list the backups", err)
-		}
-		known := append(id.IDs(), id.Deleted...)
-		if !slices.ContainsFunc(there, func(i string) bool { return !slices.Contains(known, i) }) {
-			continue
-		}
-		return refused(&cke.Error{Code: cke.CodeImport, What: fmt.Sprintf("%s has backups of a cluster %s, or its identity, and the store has no record of it", b.where, r.cluster), Unchanged: true,
-			Facts: []string{"its members may serve", "restore it first, from that target: then its data can be replaced by that of " + r.imports.plan.File}, Try: "give the new cluster another name"})
-	}
-	return nil
 }
 
 // storeImport stores the data in the target, which changes nothing else.

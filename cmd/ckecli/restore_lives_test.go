@@ -96,6 +96,17 @@ func TestRestore_AnotherClusterFromBackupsThatAreKnownToBeMissing(t *testing.T) 
 	contains(t, stdout, fmt.Sprintf("stored up to revision %d", h.last))
 }
 
+// Backups of another cluster do not become a cluster of a name under which the target has one that the store does not know.
+func TestRestore_AnotherClustersBackupsBesideThoseOfTheName(t *testing.T) {
+	h, _, _ := storedHouse(t)
+	file := h.write("other.yml", strings.NewReplacer("prod", "other", "10.0.0.", "10.0.9.").Replace(clusterFile))
+	args := []string{"restore", "--plan", "--from", h.url, "--source-cluster", "prod", "--file", file}
+	h.run(exitDone, args...)
+	h.backUp("other")
+	_, stderr := h.run(exitRefused, args...)
+	contains(t, stderr, "error[CKE317]", "backups of a cluster other", "its members may serve", "another name")
+}
+
 // An extract of the newest state is refused as a restore of it is, unless no store is read.
 func TestBackupExtract_RefusesTheNewestStateIfALaterOneWasStored(t *testing.T) {
 	h, _, _ := storedHouse(t)

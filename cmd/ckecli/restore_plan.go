@@ -86,6 +86,9 @@ func (r *restoring) look(ctx context.Context, o backupOptions, at backup.At) err
 	if err := r.compare(ctx, b.of(r.cluster), note); err != nil {
 		return err
 	}
+	if err := r.noSecond(ctx, o, b); err != nil {
+		return err
+	}
 	found, err := b.of(r.order.Source).FindFor(ctx, at, backup.ExtractOptions{IgnoreHash: r.order.IgnoreHash})
 	switch {
 	case err == nil:
