@@ -119,6 +119,25 @@ func (w *world) Status(_ context.Context, name string) (cke.Status, error) {
 	})
 }
 
+// Statuses are encoded as the store has them.
+func (w *world) Statuses(ctx context.Context) (map[string][]byte, error) {
+	names, err := w.Clusters(ctx)
+	texts := map[string][]byte{}
+	for _, name := range names {
+		s, none := w.Status(ctx, name)
+		switch {
+		case errors.Is(none, cke.ErrNotFound):
+			continue
+		case none != nil:
+			return nil, none
+		}
+		if texts[name], err = json.Marshal(s); err != nil {
+			return nil, err
+		}
+	}
+	return texts, err
+}
+
 func (w *world) Identity(_ context.Context, name string) (cke.Identity, error) {
 	return read(w, name, func(c *stored) (cke.Identity, error) { return c.identity, nil })
 }
