@@ -33,6 +33,12 @@ func TestDecide_MakesNoClusterBesideALaterMark(t *testing.T) {
 	unknown := func(s *scene) { s.Identity = cke.Identity{}.Awaiting(noon) }
 	imported := cke.RestoreOrder{Source: "demo.import", Lineage: "ab12"}
 	deleted := func(s *scene) { s.Identity.Deleted = []string{"second", "j1"} }
+	onlyDeclared := func(s *scene) { s.Identity.GaveUp = []string{"calledoff"} }
+	manyEnded := func(s *scene) {
+		for range cke.KeptTombstones {
+			s.Identity.Ended = append(s.Identity.Ended, cke.Join{ID: "gone", EndedAt: noon, RemovedAt: noon})
+		}
+	}
 	for name, c := range map[string]struct {
 		scene *scene
 		order cke.RestoreOrder
@@ -53,11 +59,17 @@ func TestDecide_MakesNoClusterBesideALaterMark(t *testing.T) {
 		"a bootstrap was given up":                                 {scene: blank("earlier").with(abandoned), free: true},
 		"another one came after that":                              {scene: blank("gaveup", "later").with(abandoned)},
 		"declared: what was replaced is over":                      {scene: blank("j7", "first").with(awaiting), free: true},
-		"declared: a member ended after it was noted":              {scene: blank("first", "j9").with(awaiting), free: true},
+		"declared: a mark that nobody knows":                       {scene: blank("j9").with(awaiting), free: true},
+		"declared: a member ended after it was noted":              {scene: blank("first", "j9").with(awaiting)},
+		"declared so, and many ended before":                       {scene: blank("first", "j9").with(awaiting).with(manyEnded), free: true},
 		"declared: what it continues from is over":                 {scene: blank("second").with(awaiting)},
 		"declared: a restore of it was canceled by an earlier cke": {scene: blank("second", "calledoff").with(awaiting).with(func(s *scene) { s.Identity.Incarnation.Previous = []string{"calledoff"} })},
 		"declared: a bootstrap was given up before it":             {scene: blank("second", "gaveup").with(awaiting).with(func(s *scene) { s.Identity.Incarnation.Previous = []string{"gaveup"} })},
 		"declared: so marked, and not over":                        {scene: blank("gaveup", "first").with(awaiting).with(func(s *scene) { s.Identity.Incarnation.Previous = []string{"gaveup"} }), free: true},
+		"a declaration was deleted":                                {scene: blank("j1", "calledoff").with(onlyDeclared)},
+		"a declaration was deleted, of what nobody knows":          {scene: blank("calledoff").with(onlyDeclared), free: true},
+		"declared again after only the declaration was deleted":    {scene: blank("second", "calledoff").with(awaiting).with(onlyDeclared)},
+		"declared so, and what it continues from is not over":      {scene: blank("first", "calledoff").with(awaiting).with(onlyDeclared), free: true},
 		"declared again after a deletion":                          {scene: blank("second").with(awaiting).with(deleted), free: true},
 		"declared again, and a member of what followed ended":      {scene: blank("second", "j9").with(awaiting).with(deleted)},
 		"declared again, and a restore was canceled":               {scene: blank("second", "calledoff").with(awaiting).with(deleted).with(func(s *scene) { s.Identity.Incarnation.Previous = []string{"calledoff"} }), free: true},
@@ -77,6 +89,71 @@ func TestDecide_MakesNoClusterBesideALaterMark(t *testing.T) {
 			}
 			if why != nil && strings.Contains(why.Try+strings.Join(why.Facts, ""), "--lineage") != (c.order.Source == "demo") {
 				t.Errorf("the way out: %v", why)
+			}
+		})
+	}
+}
+
+// A cluster is declared from an identity that is older than marks on its own nodes: members that took the place of those whose memberships ended may
+// serve on nodes that nobody knows here.
+func TestRestore_NotFromARecordThatMarksShowToBeOlder(t *testing.T) {
+	marked := func(nodes ...int) *scene {
+		return formed(3).with(func(s *scene) {
+			s.Identity = s.Identity.Awaiting(noon)
+			for i := range s.Seen.Nodes {
+				s.Seen.Nodes[i].Containers, s.Seen.Nodes[i].Volumes = nil, nil
+				s.Seen.Nodes[i].ClientPort, s.Seen.Nodes[i].PeerPort = cke.PortClosed, cke.PortClosed
+			}
+			s.Seen.Etcd, s.Before.Etcd = cke.EtcdStatus{}, cke.EtcdStatus{}
+			for _, i := range nodes {
+				s.node(i).Over = []string{string(s.join(i).ID)}
+			}
+		})
+	}
+	seen := func(life string, nodes ...int) func(s *scene) {
+		return func(s *scene) {
+			for _, i := range nodes {
+				id := s.join(i).ID + "b"
+				s.node(i).Containers = append(s.node(i).Containers, cke.Container{Name: "etcd-cke." + string(id), Cluster: "demo", Incarnation: life, Join: id, State: cke.ContainerRunning})
+			}
+		}
+	}
+	life := formed(3).Identity.Incarnation.ID
+	ids := func(s *scene) (all []string) {
+		for _, j := range s.Identity.Joins {
+			all = append(all, string(j.ID))
+		}
+		return all
+	}
+	other := cke.RestoreOrder{Source: "other", Lineage: "ab12"}
+	for name, c := range map[string]struct {
+		scene *scene
+		order cke.RestoreOrder
+		free  bool
+	}{
+		"new machines":                       {scene: marked(), free: true},
+		"all moved":                          {scene: marked(1, 2, 3)},
+		"all moved, other data":              {scene: marked(1, 2, 3), order: other},
+		"all moved, an incarnation is named": {scene: marked(1, 2, 3), order: cke.RestoreOrder{Lineage: life}},
+		"all moved, and accepted":            {scene: marked(1, 2, 3), order: cke.RestoreOrder{Accepted: ids(marked())}, free: true},
+		"all moved, and some are accepted":   {scene: marked(1, 2, 3), order: cke.RestoreOrder{Accepted: ids(marked())[1:]}},
+		"one moved":                          {scene: marked(2)},
+		"two moved, the third is destroyed":  {scene: marked(2, 3).silent(1), order: cke.RestoreOrder{Destroyed: []string{"n1"}}},
+		"two moved to nodes that are seen":   {scene: marked(2, 3).with(seen(life, 1, 3)), free: true},
+		"one of two is seen":                 {scene: marked(2, 3).with(seen(life, 1))},
+		"what is seen is of another":         {scene: marked(2).with(seen("other", 1))},
+		"what is seen ended, too":            {scene: marked(2).with(seen(life, 1)).with(func(s *scene) { s.node(1).Over = []string{ids(s)[0] + "b"} })},
+		"it was put aside":                   {scene: marked(2).with(func(s *scene) { s.Identity.Joins[1].Apart = true }), free: true},
+		"deleted by this store":              {scene: marked(1, 2, 3).with(func(s *scene) { s.Identity.Deleted = append(ids(s), life) }), free: true},
+		"a quorum lists them": {scene: marked(2).with(func(s *scene) {
+			s.Seen.Etcd.MembersSource, s.Seen.Etcd.Members = cke.MembersLinearizable, formed(3).Seen.Etcd.Members
+		}), free: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c.order.Target, c.order.Source = "file:///b", cmp.Or(c.order.Source, "demo")
+			why := strategy.RestoreRefusal(c.scene.Input, c.order)
+			if c.free != (why == nil) || why != nil && (why.Code != cke.CodeOlderStore || !strings.Contains(strings.Join(why.Facts, ""), "--accept "+ids(c.scene)[1]) && c.order.Accepted == nil) {
+				t.Errorf("%v", why)
 			}
 		})
 	}
