@@ -1,6 +1,7 @@
 package sim_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -8,48 +9,67 @@ import (
 	"cke/sim"
 )
 
-// movedSince is a cluster on n1, n2 and n3 whose members on nodes moved to n4 and the next ones, with nothing left but marks, and the store from
-// before that: what lies beside the backups of another target.
-func (s *stage) movedSince(t *testing.T, nodes ...string) sim.StoreCopy {
-	t.Helper()
-	declare := func(names ...string) {
+// movesAway lets members be on some nodes, which are backed up, and then on others, with nothing left but marks. The management host is lost then, and the
+// next one reads what lay beside the backups before, whose file names no other nodes.
+func (s *stage) movesAway(from, to []string) (beside sim.StoreCopy, moved bool) {
+	declare := func(names []string) {
 		c := s.onNodes(names...)
 		c.Policies.Volumes = cke.VolumePolicies{OnRemoval: cke.VolumeDelete}
 		s.Store().SetSpec(c)
 	}
-	declare("n1", "n2", "n3")
-	s.backedUp()
-	beside := s.Store().Copy()
-	first := s.cluster(s.Nodes()[:3]) // as the file was, that names no other node
-	moved := []string{"n1", "n2", "n3", "n4", "n5", "n6"}[len(nodes):][:3]
-	declare(moved...)
-	s.must("moved", func() bool {
+	declare(from)
+	if !s.until(convergence, s.settled) || !s.Write(from[0], "kept") {
+		return beside, false
+	}
+	s.TakeBackup()
+	beside = s.Store().Copy()
+	declare(to)
+	gone := func() bool {
 		left := 0
-		for _, n := range nodes {
+		for _, n := range from {
 			containers, volumes := s.Node(n).Look()
-			left += len(containers) + len(volumes)
+			if left += len(containers) + len(volumes); slices.Contains(to, n) {
+				left = 0
+			}
 		}
 		return s.settled() && left == 0
-	})
-	s.pass(2 * time.Minute)
-	if !s.Write("n4", "acknowledged") {
-		t.Fatal("not written")
 	}
+	if !s.until(convergence, gone) {
+		return beside, false
+	}
+	s.pass(2 * time.Minute)
+	moved = s.Write(to[len(to)-1], "acknowledged")
 	s.latest().Kill()
 	s.declaredFrom(beside)
-	s.Store().SetSpec(first)
-	return beside
+	s.Store().SetSpec(s.cluster(s.Nodes()[:len(from)]))
+	return beside, moved
+}
+
+// declareAgain gives up the declaration of a cluster, and declares it once more.
+func (s *stage) declareAgain(beside sim.StoreCopy, id cke.Identity) bool {
+	s.Store().RequestDelete()
+	if !s.until(time.Hour, s.Store().Deleted) {
+		return false
+	}
+	spec := s.Store().Spec().Cluster
+	s.latest().Kill()
+	s.broughtBack(beside.Knowing(s.Store().Copy()).With(id))
+	s.Store().SetSpec(spec)
+	return true
 }
 
 // The management host is lost, and the identity that is read on the next one is from before all members moved, or two of them, where the third is
 // destroyed with the host. Marks on the former nodes are all that shows it.
 func TestNewHost_RestoresNothingBesideMembersThatMoved(t *testing.T) {
-	for name, nodes := range map[string][]string{"all": {"n1", "n2", "n3"}, "two": {"n1", "n2"}} {
+	for name, to := range map[string][]string{"all": {"n4", "n5", "n6"}, "two": {"n3", "n4", "n5"}} {
 		t.Run(name, func(t *testing.T) {
 			play(t, 6, func(s *stage) {
-				s.movedSince(t, nodes...)
+				s.daemon()
+				if _, moved := s.movesAway([]string{"n1", "n2", "n3"}, to); !moved {
+					t.Fatal("not moved")
+				}
 				o := fromBackup
-				if len(nodes) == 2 {
+				if name == "two" {
 					s.Node("n3").PowerOff()
 					o.Destroyed = []string{"n3"}
 				}
@@ -78,20 +98,19 @@ func TestNewHost_MakesNothingBesideAClusterWhoseDeclarationWasDeleted(t *testing
 	for _, again := range []string{"bootstrap", "restore"} {
 		t.Run(again, func(t *testing.T) {
 			play(t, 6, func(s *stage) {
-				beside := s.movedSince(t, "n1", "n2", "n3")
+				s.daemon()
+				beside, moved := s.movesAway([]string{"n1", "n2", "n3"}, []string{"n4", "n5", "n6"})
 				s.order(fromBackup)
 				s.pass(10 * time.Minute)
-				s.Store().RequestDelete()
-				s.must("deleted", s.Store().Deleted)
-				s.latest().Kill()
-				archived := s.Store().Copy()
+				id := cke.Identity{}
 				if again == "restore" {
-					s.broughtBack(beside.Knowing(archived).With(beside.Identity().Awaiting(time.Now())))
-					s.Store().SetSpec(s.cluster(s.Nodes()[:3]))
+					id = beside.Identity().Awaiting(time.Now())
+				}
+				if !moved || !s.declareAgain(beside, id) {
+					t.Fatal("not moved, or not deleted")
+				}
+				if again == "restore" {
 					s.order(fromBackup)
-				} else {
-					s.broughtBack(beside.Knowing(archived).With(cke.Identity{}))
-					s.Store().SetSpec(s.cluster(s.Nodes()[:3]))
 				}
 				s.pass(time.Hour)
 				if inc := s.Store().Identity().Incarnation; inc != nil && inc.State != cke.Awaiting {

@@ -117,6 +117,25 @@ var mutations = []mutation{
 	}, wrap: func(s *stage, e op.Env) op.Env { e.Snapshots = accepting{e.Snapshots, s}; return e }, begin: (*nemesis).outrun, often: hides, wants: []string{leftBeside}},
 	{name: "a restore compares what it reads", wrap: func(s *stage, e op.Env) op.Env { e.Snapshots = accepting{e.Snapshots, s}; return e },
 		begin: func(n *nemesis) { n.outrun(); n.s.DamageBeside() }, often: hides, wants: []string{leftBeside}},
+	{name: "marks where a cluster is declared", blind: func(in *strategy.Input) {
+		if id := in.Identity; id.NeedsDeleted() && id.Incarnation != nil {
+			unmarked(in)
+		}
+	}, begin: func(n *nemesis) {
+		if _, moved := n.moveAway(); moved {
+			n.s.order(fromBackup)
+			n.s.until(time.Hour, n.s.restored)
+		}
+	}, wants: []string{"two clusters serve under one name"}},
+	{name: "a declaration that is deleted deletes nothing", blind: func(in *strategy.Input) {
+		if len(in.Identity.GaveUp) > 0 || in.Identity.Incarnation == nil {
+			unmarked(in)
+		}
+	}, begin: func(n *nemesis) {
+		if beside, moved := n.moveAway(); moved && n.s.declareAgain(beside, cke.Identity{}) {
+			n.s.until(time.Hour, n.s.settled)
+		}
+	}, wants: []string{"two clusters serve under one name"}},
 	oneAtATime(cke.RebootQueue, (*stage).addReboots),
 	oneAtATime(cke.RepairQueue, (*stage).addRepairs),
 	{name: "so many repairs a day", blind: func(in *strategy.Input) { in.Requests.Repairs.History = nil },
@@ -167,6 +186,22 @@ func (t trusting) Auth(ctx context.Context, url string) (cke.AuthState, error) {
 	s, err := t.Etcd.Auth(ctx, url)
 	s.Admitted = true
 	return s, err
+}
+
+// unmarked takes the marks on nodes for those of what this store deleted.
+func unmarked(in *strategy.Input) {
+	for _, n := range in.Seen.Nodes {
+		in.Identity.Deleted = append(in.Identity.Deleted, n.Over...)
+	}
+}
+
+// moveAway lets the members move to the other half of the nodes, and the cluster be declared from what lay beside the backups before.
+func (n *nemesis) moveAway() (beside sim.StoreCopy, moved bool) {
+	var names []string
+	for _, node := range n.s.Nodes() {
+		names = append(names, node.Name())
+	}
+	return n.s.movesAway(names[:len(names)/2], names[len(names)/2:])
 }
 
 // keeping are machines on which a restore removes nothing that it replaces.
