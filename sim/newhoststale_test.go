@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"cke"
+	"cke/server/strategy"
 	"cke/sim"
 )
 
@@ -123,4 +124,60 @@ func TestNewHost_MakesNothingBesideAClusterWhoseDeclarationWasDeleted(t *testing
 			})
 		})
 	}
+}
+
+// unmarked takes the marks on nodes for those of what this store deleted.
+func unmarked(in *strategy.Input) {
+	for _, n := range in.Seen.Nodes {
+		in.Identity.Deleted = append(in.Identity.Deleted, n.Over...)
+	}
+}
+
+// moveAway lets the members move to the other half of the nodes, and the cluster be declared from what lay beside the backups before.
+func (n *nemesis) moveAway() (beside sim.StoreCopy, moved bool) {
+	var names []string
+	for _, node := range n.s.Nodes() {
+		names = append(names, node.Name())
+	}
+	return n.s.movesAway(names[:len(names)/2], names[len(names)/2:])
+}
+
+// The data of another cluster is restored beside an exited container of a cluster of this name that was deleted. A restored member whose own container is
+// removed manually is made again: what was left before shows nothing.
+func TestNewHost_WhatWasLeftBeforeAnImportFreezesNothing(t *testing.T) {
+	play(t, 6, func(s *stage) {
+		s.declare(s.Nodes()[3:]...)
+		s.daemon()
+		s.must("the first one serves", s.settled)
+		s.Node("n4").StopByHand()
+		s.Node("n4").SwitchRestartsOff()
+		s.Node("n4").PowerOff()
+		s.Store().RequestDelete()
+		s.Store().Destroy("n4")
+		s.must("deleted", s.Store().Deleted)
+		s.latest().Kill()
+		s.Store().Redeclare(s.cluster(s.Nodes()[:3]))
+		s.backedUp()
+		s.Store().RequestDelete()
+		s.must("deleted, too", s.Store().Deleted)
+		s.latest().Kill()
+		deleted := s.Store().Copy()
+		s.Store().Redeclare(s.cluster([]*sim.Node{s.Node("n1"), s.Node("n2"), s.Node("n4")}))
+		s.broughtBack(s.Store().Copy().Knowing(deleted).With(cke.Identity{}.Awaiting(time.Now())))
+		s.Node("n4").PowerOn()
+		s.Judge = func(int, sim.Call) sim.Verdict {
+			if f := s.Store().Identity().Freeze; f.Active() {
+				t.Errorf("frozen: %s", f.Problem.Message)
+			}
+			return sim.Proceed
+		}
+		o := fromBackup
+		o.Source = "other"
+		s.order(o)
+		s.must("restored", s.restored)
+		s.must("settled", s.settled)
+		s.Node("n4").RemoveContainer(s.join("n4").Volume)
+		s.must("made again", func() bool { return s.settled() && s.Write("n4", "later") })
+		s.unbroken(t)
+	})
 }

@@ -188,22 +188,6 @@ func (t trusting) Auth(ctx context.Context, url string) (cke.AuthState, error) {
 	return s, err
 }
 
-// unmarked takes the marks on nodes for those of what this store deleted.
-func unmarked(in *strategy.Input) {
-	for _, n := range in.Seen.Nodes {
-		in.Identity.Deleted = append(in.Identity.Deleted, n.Over...)
-	}
-}
-
-// moveAway lets the members move to the other half of the nodes, and the cluster be declared from what lay beside the backups before.
-func (n *nemesis) moveAway() (beside sim.StoreCopy, moved bool) {
-	var names []string
-	for _, node := range n.s.Nodes() {
-		names = append(names, node.Name())
-	}
-	return n.s.movesAway(names[:len(names)/2], names[len(names)/2:])
-}
-
 // keeping are machines on which a restore removes nothing that it replaces.
 type keeping struct {
 	cke.Machines
