@@ -181,3 +181,39 @@ func TestNewHost_WhatWasLeftBeforeAnImportFreezesNothing(t *testing.T) {
 		s.unbroken(t)
 	})
 }
+
+// older are schedules of a cluster that is declared from an older identity.
+var older = map[string]func(n *nemesis){
+	"restored": func(n *nemesis) {
+		if _, moved := n.moveAway(); moved {
+			n.s.order(fromBackup)
+		}
+	},
+	"deleted, and bootstrapped": func(n *nemesis) {
+		if beside, moved := n.moveAway(); moved {
+			n.s.declareAgain(beside, cke.Identity{})
+		}
+	},
+	"deleted, and restored": func(n *nemesis) {
+		if beside, moved := n.moveAway(); moved && n.s.declareAgain(beside, beside.Identity().Awaiting(time.Now())) {
+			n.s.order(fromBackup)
+		}
+	},
+}
+
+func TestNewHost_FromAnOlderIdentityInRandomSchedules(t *testing.T) {
+	for name, begin := range older {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			schedules := uint64(200)
+			if testing.Short() {
+				schedules = 20
+			}
+			for seed := range schedules {
+				if v := mutant(t, mutation{begin: begin}, seed+1); v != nil {
+					t.Fatalf("schedule %d: %q", seed+1, v)
+				}
+			}
+		})
+	}
+}
