@@ -54,6 +54,13 @@ func (i Identity) ComparesBeside(incarnation string) bool {
 	return incarnation == life || i.restoresTo(incarnation) || !i.Incarnation.knows(incarnation)
 }
 
+// OnlyDeclared reports whether a cluster was declared to be restored and continues an incarnation: no daemon compares it with the target of its
+// cluster file, which may have a newer identity than the one that an order reads.
+func (i Identity) OnlyDeclared() bool {
+	inc := i.BackedUp().Incarnation
+	return inc != nil && inc.State == Awaiting && i.ComparesBeside(i.LifeBeside())
+}
+
 // LacksBeside returns what the identity beside the backups of an incarnation has and this one does not: what Lacks returns of the incarnation
 // whose members a restore stops, and a restore that replaced it.
 func (i Identity) LacksBeside(b Beside) (all []Lacking) {

@@ -1,6 +1,9 @@
 package cke
 
-import "slices"
+import (
+	"slices"
+	"time"
+)
 
 // NeedsDeleted reports whether Deleted is needed: no incarnation on record was formed.
 func (i Identity) NeedsDeleted() bool {
@@ -18,6 +21,16 @@ func (i Identity) IDs() (ids []string) {
 	return ids
 }
 
+// AddArchived adds what is known of a cluster of this name that was deleted, with all its memberships that ended. Of one that was only
+// declared to be restored no member was stopped: only what was given up before it served is known to be over.
+func (i *Identity) AddArchived(was Identity, ended ...string) {
+	if inc := was.Incarnation; inc != nil && inc.State == Awaiting {
+		i.GaveUp = append(i.GaveUp, inc.Previous...)
+	} else {
+		i.Deleted = append(append(i.Deleted, was.IDs()...), ended...)
+	}
+}
+
 // MarkedLater returns the nodes that answer and have a mark of something that came after all that is on record, while no
 // incarnation was formed: the store is older than a cluster of this name, which may serve on other nodes. A deletion
 // marks its incarnation last, and is on record.
@@ -25,20 +38,29 @@ func (i Identity) MarkedLater(nodes []NodeStatus) (marked []Node) {
 	if !i.NeedsDeleted() {
 		return nil
 	}
-	known := append(i.IDs(), i.Deleted...)
+	from, continues := i.continuesFrom()
+	ids := append(i.IDs(), i.Deleted...)
+	known := func(id string) bool { return slices.Contains(ids, id) }
 	for _, n := range nodes {
-		if !n.Answered() || len(n.Over) == 0 {
+		over := slices.DeleteFunc(slices.Clone(n.Over), i.gaveUp)
+		if !n.Answered() || len(over) == 0 {
 			continue
 		}
-		later := !slices.Contains(known, n.Over[len(n.Over)-1])
-		if from, is := i.continuesFrom(); is && !slices.Contains(i.Deleted, from) { // what this store deleted is all on record
-			later = slices.Contains(n.Over, from)
+		later := !known(over[len(over)-1])
+		if continues && !slices.Contains(i.Deleted, from) { // what this store deleted is all on record
+			// A mark of which nothing is known may be of a cluster before, unless it came after one that is known.
+			later = slices.Contains(over, from) || later && slices.ContainsFunc(over, known) && !i.mayHaveForgotten(Join{StartedAt: time.Unix(0, 0)})
 		}
 		if later {
 			marked = append(marked, n.Node)
 		}
 	}
 	return marked
+}
+
+// gaveUp reports whether an incarnation was given up before it served. A mark of it says nothing of what came before it.
+func (i Identity) gaveUp(id string) bool {
+	return i.Incarnation.WasAbandoned(id) || slices.Contains(i.GaveUp, id)
 }
 
 // continuesFrom is the incarnation from which a cluster is declared to be restored; there is none if nothing is known of the

@@ -230,6 +230,9 @@ type Identity struct {
 	// Deleted are the ids of incarnations and memberships of deleted clusters of this name, as far as the store has them.
 	// Only where no incarnation was formed.
 	Deleted []string `json:"-"`
+	// GaveUp are incarnations that clusters of this name which were only declared, and deleted, gave up. Only where no
+	// incarnation was formed.
+	GaveUp []string `json:"-"`
 }
 
 // NewIdentity separates current from ended memberships, each in the given order.

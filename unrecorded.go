@@ -81,7 +81,8 @@ func (u Unrecorded) since() time.Time {
 // membership is on record before anything is made for it, so one of the current incarnation was lost with its record,
 // unless it may have been forgotten.
 // A container of an unknown incarnation that may serve beside the volume of a current membership was made by a
-// restore: nothing else adds a member on a node that carries a known one.
+// restore: nothing else adds a member on a node that carries a known one. One that is down was, if it was started since that
+// volume was made and its container is gone, which a restore removes.
 func (i Identity) StoreIsOlder(u Unrecorded, nodes []NodeStatus) bool {
 	inc := i.Incarnation
 	if inc == nil {
@@ -95,8 +96,9 @@ func (i Identity) StoreIsOlder(u Unrecorded, nodes []NodeStatus) bool {
 		return false
 	}
 	return slices.ContainsFunc(nodes, func(n NodeStatus) bool {
-		_, container := n.Of(j.ID) // a restore removes the containers that it replaces
-		_, volume := n.VolumeOf(j)
-		return n.Node.Address == u.Node.Address && volume && !(container && u.Container.Down())
+		_, container := n.Of(j.ID)
+		v, volume := n.VolumeOf(j)
+		before := container || u.Container.StartedAt.Before(v.CreatedAt)
+		return n.Node.Address == u.Node.Address && volume && !(before && u.Container.Down())
 	})
 }

@@ -5,8 +5,11 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
+	"io"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"cke"
 )
@@ -185,4 +188,42 @@ func codeOf(refusal *cke.Error) cke.Code {
 		return ""
 	}
 	return refusal.Code
+}
+
+// crowded counts how many headers are read at once, and waits for another one.
+type crowded struct {
+	Bucket
+	now, most atomic.Int32
+}
+
+func (c *crowded) Open(ctx context.Context, name string, offset, length int64) (io.ReadCloser, error) {
+	if n := c.now.Add(1); n > c.most.Load() {
+		c.most.Store(n)
+	}
+	defer c.now.Add(-1)
+	time.Sleep(time.Millisecond)
+	return c.Bucket.Open(ctx, name, offset, length)
+}
+
+// Anybody who may create objects puts many there that are not signed: whether one is, is found all the same, and not one after the other.
+func TestSignedLineage_ReadsHeadersAtOnce(t *testing.T) {
+	for _, signed := range []bool{true, false} {
+		b := newBesideShelf(t)
+		signer := b.Signer
+		for n := range int64(100) {
+			by := (*Signer)(nil)
+			if signed && n == 0 {
+				by = signer
+			}
+			h := fullHead(5+n, by)
+			h.Place.Lineage = "c3d4"
+			b.shelf.put(t, h)
+		}
+		c := &crowded{Bucket: b.Bucket}
+		b.Bucket = c
+		got, err := b.signedLineage(t.Context(), "c3d4")
+		if err != nil || got != signed || c.most.Load() < 2 || c.most.Load() > parallel {
+			t.Errorf("signed %v: got %v, %v; %d at once", signed, got, err, c.most.Load())
+		}
+	}
 }

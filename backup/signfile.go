@@ -9,6 +9,11 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync/atomic"
+
+	"golang.org/x/sync/errgroup"
+
+	"cke/internal/contain"
 )
 
 // fileSignatures holds the signatures of the files that lie beside backups, each under the kind and the name of its file.
@@ -86,22 +91,43 @@ func (s *Store) signedLineage(ctx context.Context, lineage string) (bool, error)
 		if err != nil {
 			return false, err
 		}
-		for _, o := range slices.Backward(objects) { // as a rule the newest is
-			p, ok := ParsePlace(o.Name)
-			if !ok {
-				continue
+		for n := 1; len(objects) > 0; n = 8 * parallel { // as a rule the newest is; anybody can put many there that are not
+			rest := max(0, len(objects)-n)
+			if signed, err := s.anySigned(ctx, objects[rest:]); err != nil || signed {
+				return signed, err
 			}
-			h, err := ReadHeader(ctx, s.Bucket, p)
-			err = s.judgeFormat(err)
-			if err != nil && !IsDamage(err) && !errors.Is(err, ErrNotFound) {
-				return false, err
-			}
-			if err == nil && s.trusts(h.Signature) {
-				return true, nil
-			}
+			objects = objects[:rest]
 		}
 	}
 	return false, nil
+}
+
+// anySigned reads the headers of backups, and reports whether one is signed by a key that is trusted.
+func (s *Store) anySigned(ctx context.Context, objects []Object) (bool, error) {
+	var signed atomic.Bool
+	g, reading := errgroup.WithContext(ctx)
+	g.SetLimit(parallel)
+	for _, o := range objects {
+		p, ok := ParsePlace(o.Name)
+		if !ok {
+			continue
+		}
+		g.Go(contain.Err(func() error {
+			h, err := ReadHeader(reading, s.Bucket, p)
+			err = s.judgeFormat(err)
+			if err != nil && !IsDamage(err) && !errors.Is(err, ErrNotFound) {
+				return err
+			}
+			if err == nil && s.trusts(h.Signature) {
+				signed.Store(true)
+			}
+			return nil
+		}))
+	}
+	if err := g.Wait(); err != nil && !signed.Load() {
+		return false, err
+	}
+	return signed.Load(), nil
 }
 
 // signatures are the names of the signatures that files of a file's kind have.

@@ -314,6 +314,9 @@ func restoreIsAsked(t *testing.T, s Store) {
 	ctx := bounded(t)
 	was := formed(t, s)
 	is(t, "BeginRestore that is not requested", s.BeginRestore(ctx, ordered(t, s, "none", true)), cke.ErrConflict)
+	s.AskDelete()
+	is(t, "BeginRestore of a cluster that is being deleted", s.BeginRestore(ctx, ordered(t, s, "zero", false)), cke.ErrConflict)
+	s.CancelDelete()
 	one, two := ordered(t, s, "one", false), ordered(t, s, "two", false)
 	for range 2 {
 		is(t, "BeginRestore", s.BeginRestore(ctx, one), nil)

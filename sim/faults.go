@@ -248,6 +248,14 @@ func (n *Node) RemoveContainers() {
 	})
 }
 
+// RemoveContainer takes one container away, and leaves its volume.
+func (n *Node) RemoveContainer(name string) {
+	n.change("the operator removes the container "+name, func() {
+		n.containers[name].ends(137, "")
+		delete(n.containers, name)
+	})
+}
+
 // SetLimits gives every container others, as `docker update` does.
 func (n *Node) SetLimits(cpus float64, memory int64) {
 	n.change(fmt.Sprintf("the operator limits the containers to %g CPUs and %d bytes", cpus, memory), func() {

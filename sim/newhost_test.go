@@ -280,6 +280,30 @@ func TestNewHost_ADeletionOfWhatWasOnlyDeclaredStopsNobody(t *testing.T) {
 	})
 }
 
+// The same while the order reads its backups, which may take hours, or puts the restore on record.
+func TestNewHost_ADeletionOfWhatWasOnlyDeclaredEndsTheRestoreThatStarts(t *testing.T) {
+	for _, call := range []string{"EnsureImage inspect", "Fetch", "BeginRestore"} {
+		play(t, 3, func(s *stage) {
+			s.backedUp()
+			s.burnt()
+			asked := false
+			s.Judge = func(_ int, c sim.Call) sim.Verdict {
+				if c.Name == call && !asked {
+					asked = true
+					s.Store().RequestDelete()
+				}
+				return sim.Proceed
+			}
+			s.order(fromBackup)
+			s.must("deleted, once asked at "+call, func() bool { return asked && s.Store().Deleted() })
+			if !asked || !s.Write("n1", "later") {
+				t.Errorf("%s: asked %v; the cluster does not serve any more", call, asked)
+			}
+			s.unbroken(t)
+		})
+	}
+}
+
 // What lies beside the backups is of before two members moved to other nodes, whose machines are gone since: an older store put it
 // there, or a drill of hours kept the newer from being put there. Then the management host burns. The third member answers, and
 // lists the two that moved. What the operator says is true: n2 and n3 are destroyed.

@@ -117,6 +117,25 @@ var mutations = []mutation{
 	}, wrap: func(s *stage, e op.Env) op.Env { e.Snapshots = accepting{e.Snapshots, s}; return e }, begin: (*nemesis).outrun, often: hides, wants: []string{leftBeside}},
 	{name: "a restore compares what it reads", wrap: func(s *stage, e op.Env) op.Env { e.Snapshots = accepting{e.Snapshots, s}; return e },
 		begin: func(n *nemesis) { n.outrun(); n.s.DamageBeside() }, often: hides, wants: []string{leftBeside}},
+	{name: "marks where a cluster is declared", blind: func(in *strategy.Input) {
+		if id := in.Identity; id.NeedsDeleted() && id.Incarnation != nil {
+			unmarked(in)
+		}
+	}, begin: func(n *nemesis) {
+		if _, moved := n.moveAway(); moved {
+			n.s.order(fromBackup)
+			n.s.until(time.Hour, n.s.restored)
+		}
+	}, wants: []string{"two clusters serve under one name"}},
+	{name: "a declaration that is deleted deletes nothing", blind: func(in *strategy.Input) {
+		if len(in.Identity.GaveUp) > 0 || in.Identity.Incarnation == nil {
+			unmarked(in)
+		}
+	}, begin: func(n *nemesis) {
+		if beside, moved := n.moveAway(); moved && n.s.declareAgain(beside, cke.Identity{}) {
+			n.s.until(time.Hour, n.s.settled)
+		}
+	}, wants: []string{"two clusters serve under one name"}},
 	oneAtATime(cke.RebootQueue, (*stage).addReboots),
 	oneAtATime(cke.RepairQueue, (*stage).addRepairs),
 	{name: "so many repairs a day", blind: func(in *strategy.Input) { in.Requests.Repairs.History = nil },

@@ -234,6 +234,9 @@ func (t *Term) BeginRestore(ctx context.Context, inc cke.Incarnation) error {
 		if inc.Restore == nil || !slices.ContainsFunc(t.d.world.store.requests.Tasks, func(task cke.Task) bool { return task.ID == inc.Restore.ID }) {
 			return fmt.Errorf("the request was withdrawn: %w", cke.ErrConflict)
 		}
+		if t.d.world.store.spec.Deleting() {
+			return fmt.Errorf("its deletion is requested: %w", cke.ErrConflict)
+		}
 		*id, err = id.Restoring(inc)
 		return err
 	})

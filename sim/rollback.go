@@ -12,7 +12,7 @@ type StoreCopy struct {
 	spec     cke.Spec
 	status   cke.Status
 	beside   []string
-	archived []string
+	archived []cke.Identity
 	queues   cke.Requests // and the leases of their entries; no other request
 }
 
@@ -60,6 +60,12 @@ func (s *Store) Gone() []string {
 // With returns the copy with another identity.
 func (c StoreCopy) With(id cke.Identity) StoreCopy {
 	c.identity = id
+	return c
+}
+
+// Knowing returns the copy with what another one has of deleted clusters.
+func (c StoreCopy) Knowing(other StoreCopy) StoreCopy {
+	c.archived = other.archived
 	return c
 }
 

@@ -19,8 +19,8 @@ type Store struct {
 	beside   []string // digests of identities beside the backups of which the store has had everything
 	records  []cke.Record
 	deleted  bool
-	// archived are the ids of incarnations and memberships of deleted clusters.
-	archived []string
+	// archived are the identities of deleted clusters.
+	archived []cke.Identity
 	term     int64
 	version  int // counts changes of the identity
 	// written is the version in which each join was written last, lived that of the incarnation.

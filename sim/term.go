@@ -193,7 +193,9 @@ func (t *Term) Identity(ctx context.Context) (id cke.Identity, err error) {
 		id = t.d.known(cloneIdentity(s.identity))
 		id.Revision = int64(s.version)
 		if id.NeedsDeleted() {
-			id.Deleted = slices.Clone(s.archived)
+			for _, was := range s.archived {
+				id.AddArchived(was)
+			}
 		}
 		return nil
 	})
@@ -375,7 +377,7 @@ func (t *Term) FinishDelete(ctx context.Context) error {
 			return fmt.Errorf("no deletion is requested: %w", cke.ErrConflict)
 		}
 		before := s.identity.Incarnation
-		s.archived = append(s.archived, s.identity.IDs()...)
+		s.archived = append(s.archived, s.identity)
 		s.deleted, s.identity = true, cke.Identity{}
 		s.version++
 		t.d.world.wasStored(before, nil)

@@ -164,16 +164,16 @@ func (s *Store) archive(cluster string, resp *clientv3.TxnResponse) (Archive, er
 	return a, err
 }
 
-// idsOfArchives are the incarnations and memberships that archives name.
-func idsOfArchives(kvs []*mvccpb.KeyValue) (ids []string, err error) {
+// addArchived adds to an identity what archives name.
+func addArchived(id *cke.Identity, kvs []*mvccpb.KeyValue) error {
 	archives, err := decodeAll[struct {
 		Identity cke.Identity `json:"identity"`
 		Ended    []string     `json:"ended"`
 	}](kvs)
 	for _, a := range archives {
-		ids = append(append(ids, a.Identity.IDs()...), a.Ended...)
+		id.AddArchived(a.Identity, a.Ended...)
 	}
-	return ids, err
+	return err
 }
 
 // bare are the ended memberships for the archive, of which stores of former versions may hold very many: those that are worth

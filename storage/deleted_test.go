@@ -49,6 +49,41 @@ func TestIdentity_HasWhatWasDeleted(t *testing.T) {
 	}
 }
 
+// Whoever gives up a declaration stops no member of the cluster that it continues: what was declared was not deleted, but for what the
+// declaration itself made and gave up.
+func TestIdentity_HasNothingOfAClusterWhoseDeclarationWasDeleted(t *testing.T) {
+	s := newStore(t)
+	ctx := testContext(t)
+	if err := s.OpenSecrets(ctx); err != nil {
+		t.Fatal(err)
+	}
+	inc := cke.NewIncarnation(testCluster("prod").WithDefaults(), nil, time.Now())
+	inc.State, inc.Previous, inc.Replaced = cke.Formed, []string{"gaveup"}, []string{"first"}
+	was := cke.NewIdentity(&inc, inc.Founders)
+	task := cke.NewTask(cke.TaskRestore, "", "", "me@here", time.Now())
+	task.Restore = &cke.RestoreOrder{Target: "file:///b", Source: "prod"}
+	if err := s.AskRestore(ctx, "prod", task, RestoreAsked{Declare: &Declared{Cluster: testCluster("prod"), Source: []byte("name: prod"), Identity: was}}); err != nil {
+		t.Fatal(err)
+	}
+	term := campaign(t, s, "prod", "a")
+	if err := s.RequestDelete(ctx, "prod", "me@here"); err != nil {
+		t.Fatal(err)
+	}
+	if err := term.FinishDelete(ctx); err != nil {
+		t.Fatal(err)
+	}
+	setCluster(t, s, "prod")
+	id, err := s.Identity(ctx, "prod")
+	if err != nil || id.Deleted != nil || !slices.Equal(id.GaveUp, []string{"gaveup"}) {
+		t.Fatalf("deleted %v, given up %v, %v", id.Deleted, id.GaveUp, err)
+	}
+	for what, later := range map[string]bool{inc.ID: true, "first": true, string(inc.Founders[0].ID): true, "gaveup": false} {
+		if got := id.MarkedLater([]cke.NodeStatus{{Over: []string{what, "gaveup"}}}); (got != nil) != later {
+			t.Errorf("a mark of %s: %v", what, got)
+		}
+	}
+}
+
 // A node that left the cluster may still have the mark that its membership ended, long after its volume is gone.
 func TestIdentity_HasMembershipsWhoseVolumesWereGoneAtTheDeletion(t *testing.T) {
 	s := newStore(t)

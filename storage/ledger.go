@@ -41,8 +41,7 @@ func (s *Store) Identity(ctx context.Context, cluster string) (cke.Identity, err
 	if resp, err = s.client.Get(ctx, r.start, r.options()...); err != nil {
 		return cke.Identity{}, s.fail("read the archives of "+cluster, err)
 	}
-	id.Deleted, err = idsOfArchives(resp.Kvs)
-	return id, err
+	return id, addArchived(&id, resp.Kvs)
 }
 
 // Identity implements cke.Ledger. ErrDeposed once the term is over: a former leader must not act on what it reads.
@@ -56,8 +55,7 @@ func (t *Term) Identity(ctx context.Context) (cke.Identity, error) {
 	if err != nil {
 		return cke.Identity{}, err
 	}
-	id.Deleted, err = idsOfArchives(resp.Responses[0].GetResponseRange().Kvs)
-	return id, err
+	return id, addArchived(&id, resp.Responses[0].GetResponseRange().Kvs)
 }
 
 // identity returns it as of a revision, and the mod revision of the incarnation.

@@ -20,6 +20,7 @@ func (t *Term) BeginRestore(ctx context.Context, inc cke.Incarnation) error {
 	}
 	// The request is removed once the operator was told that it failed: a transaction that lands after that changes nothing.
 	asked := t.s.keys.request(t.cluster, taskOf(inc.Restore.ID))
+	// Nor does one of a cluster that is being deleted: of one that was declared, the members are not stopped for that.
 	return t.changeIdentity(ctx, tried, asked, func(id cke.Identity) (cke.Identity, error) {
 		if id.Incarnation.Life(inc.ID) {
 			return id, nil // a former attempt, whose answer was lost
@@ -46,13 +47,13 @@ func (t *Term) CancelRestore(ctx context.Context, inc cke.Incarnation) error {
 }
 
 // changeIdentity puts another identity in the place of the present one, in one transaction that fails if that changed
-// meanwhile, or if the request at the key asked is gone (""; it depends on none), with further writes. Comparisons of the
-// members of the one before are dropped.
+// meanwhile, or if the request at the key asked is gone or a deletion is requested (""; it depends on neither), with further writes.
+// Comparisons of the members of the one before are dropped.
 func (t *Term) changeIdentity(ctx context.Context, tried, asked string, change func(cke.Identity) (cke.Identity, error), more ...clientv3.Op) error {
 	r := under(t.s.keys.identity(t.cluster))
 	reads := []clientv3.Op{clientv3.OpGet(r.start, r.options()...)}
 	if asked != "" {
-		reads = append(reads, clientv3.OpGet(asked, clientv3.WithKeysOnly()))
+		reads = append(reads, clientv3.OpGet(asked, clientv3.WithKeysOnly()), clientv3.OpGet(t.s.keys.spec(t.cluster)))
 	}
 	return t.retry(ctx, func(ctx context.Context) error {
 		resp, err := t.read(ctx, tried, reads...)
@@ -77,6 +78,16 @@ func (t *Term) changeIdentity(ctx context.Context, tried, asked string, change f
 				return fmt.Errorf("%s: the request was withdrawn: %w", tried, cke.ErrConflict)
 			}
 			conditions = append(conditions, present(asked))
+			for _, kv := range resp.Responses[2].GetResponseRange().Kvs {
+				var spec cke.Spec
+				if err := decode(string(kv.Key), kv.Value, &spec); err != nil {
+					return fmt.Errorf("%s: %w", tried, err)
+				}
+				if spec.Deleting() {
+					return fmt.Errorf("%s: its deletion is requested: %w", tried, cke.ErrConflict)
+				}
+				conditions = append(conditions, unchanged(string(kv.Key), kv.ModRevision))
+			}
 		}
 		return t.write(ctx, tried, conditions, append(ops, more...)...)
 	})

@@ -93,6 +93,40 @@ func TestLedger_ARestoreTakesThePlaceOfALifeAndKeepsItsMemberships(t *testing.T)
 	}
 }
 
+// Whoever confirms that a declaration is deleted confirms no deletion of what a restore has started to replace since.
+func TestDeleteDeclaration_NotOnceARestoreWasStarted(t *testing.T) {
+	s := newStore(t)
+	ctx := testContext(t)
+	spec := setCluster(t, s, "prod").Cluster.WithDefaults()
+	if err := s.DeleteDeclaration(ctx, "prod", "me"); !errors.Is(err, cke.ErrConflict) {
+		t.Errorf("of a cluster that was not declared to be restored: %v", err)
+	}
+	term := campaign(t, s, "prod", "here")
+	inc := cke.NewAwaiting(time.Now())
+	if err := term.CreateIncarnation(ctx, inc); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.DeleteDeclaration(ctx, "prod", "me"); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.CancelDelete(ctx, "prod"); err != nil {
+		t.Fatal(err)
+	}
+	id, err := term.Identity(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(s.AddTask(ctx, "prod", cke.Task{ID: "t1", Kind: cke.TaskRestore}), term.BeginRestore(ctx, cke.NewRestoration(spec, id, cke.Restoration{ID: "t1"}, time.Now()))); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.DeleteDeclaration(ctx, "prod", "me"); !errors.Is(err, cke.ErrConflict) {
+		t.Errorf("once a restore was started: %v", err)
+	}
+	if err := s.RequestDelete(ctx, "prod", "me"); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestAskRestore_HandsOverOneOrderWithWhatItNeeds(t *testing.T) {
 	c := testConfig(t)
 	startEmbeddedStore(t, c)

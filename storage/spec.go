@@ -294,6 +294,17 @@ func newestFirst() clientv3.OpOption {
 // RequestDelete requests the deletion of the cluster, which does not wait for the destroyed nodes. A repeated request
 // adds its destroyed nodes to the earlier ones, and changes nothing else.
 func (s *Store) RequestDelete(ctx context.Context, cluster, by string, destroyed ...string) error {
+	return s.requestDelete(ctx, cluster, by, false, destroyed)
+}
+
+// DeleteDeclaration is RequestDelete of a cluster that is only declared to be restored: its members are not stopped. ErrConflict: a
+// restore was started.
+func (s *Store) DeleteDeclaration(ctx context.Context, cluster, by string, destroyed ...string) error {
+	return s.requestDelete(ctx, cluster, by, true, destroyed)
+}
+
+func (s *Store) requestDelete(ctx context.Context, cluster, by string, declaration bool, destroyed []string) error {
+	tried := "request the deletion of " + cluster
 	for {
 		spec, mod, err := s.spec(ctx, cluster)
 		if err != nil {
@@ -312,9 +323,27 @@ func (s *Store) RequestDelete(ctx context.Context, cluster, by string, destroyed
 		if !spec.Deleting() {
 			asked.DeleteRequestedAt, asked.DeleteRequestedBy = time.Now().UTC(), by
 		}
-		done, err := s.putSpec(ctx, cluster, spec, asked, mod, nil)
+		var still []clientv3.Cmp
+		if declaration {
+			key := s.keys.incarnation(cluster)
+			resp, err := s.client.Get(ctx, key)
+			if err != nil {
+				return s.fail(tried, err)
+			}
+			var inc cke.Incarnation
+			for _, kv := range resp.Kvs {
+				if err := decode(key, kv.Value, &inc); err != nil {
+					return fmt.Errorf("%s: %w", tried, err)
+				}
+				still = append(still, unchanged(key, kv.ModRevision))
+			}
+			if inc.State != cke.Awaiting {
+				return fmt.Errorf("%s: a restore was started: %w", tried, cke.ErrConflict)
+			}
+		}
+		done, err := s.putSpec(ctx, cluster, spec, asked, mod, still)
 		if err != nil || done {
-			return s.fail("request the deletion of "+cluster, err)
+			return s.fail(tried, err)
 		}
 	}
 }

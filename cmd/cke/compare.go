@@ -3,9 +3,12 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
+	"time"
 
 	"cke"
 	"cke/backup"
+	"cke/backup/target"
 )
 
 // compare refuses a restore if the identities beside the cluster's own backups in the target show that the store is older than the cluster, or
@@ -14,9 +17,17 @@ func (s *snapshots) compare(ctx context.Context, id string, o cke.RestoreOrder, 
 	own := *from
 	own.Cluster = s.cluster
 	status, _ := s.store.Status(ctx, s.cluster) // where it cannot be read, no digest is known
-	refusal, notes, err := own.CompareBeside(ctx, o, status.Beside(o.Target), func(ctx context.Context) (cke.Identity, error) { return s.store.Identity(ctx, s.cluster) })
+	refusal, notes, err := own.CompareBeside(ctx, o, status.Beside(o.Target), s.identity)
 	if err != nil {
 		return cannotExtract(ctx, o, err)
+	}
+	if refusal == nil {
+		var more []string
+		refusal, more, err = s.compareDeclared(ctx, o, own, status)
+		if err != nil {
+			return err
+		}
+		notes = append(notes, more...)
 	}
 	r, recorded, err := s.onRecord(ctx, id)
 	switch {
@@ -40,6 +51,46 @@ func (s *snapshots) compare(ctx context.Context, id string, o cke.RestoreOrder, 
 	}
 	s.compared[id] = true
 	return nil
+}
+
+func (s *snapshots) identity(ctx context.Context) (cke.Identity, error) {
+	return s.store.Identity(ctx, s.cluster)
+}
+
+// ownTargetWithin is how long the target of the cluster file is tried, which may be lost with the cluster.
+const ownTargetWithin = 30 * time.Second
+
+// compareDeclared compares a cluster that was declared to be restored, which no keeper compares, with the target that its cluster file
+// names, where the order names another one: that may be a copy of before.
+func (s *snapshots) compareDeclared(ctx context.Context, o cke.RestoreOrder, own backup.Store, status cke.Status) (refusal *cke.Error, notes []string, err error) {
+	id, err := s.identity(ctx)
+	if err != nil || !id.OnlyDeclared() {
+		return nil, nil, err
+	}
+	spec, err := s.store.Spec(ctx, s.cluster)
+	url := spec.Wanted().Backup.Target
+	if err != nil || url == "" || url == o.Target {
+		return nil, nil, err
+	}
+	within, cancel := context.WithTimeout(ctx, ownTargetWithin)
+	defer cancel()
+	credentials, err := targetCredentials(ctx, s.store, s.cluster, url)
+	if err != nil {
+		return nil, nil, err
+	}
+	t, err := target.Open(within, url, credentials)
+	if err == nil {
+		defer t.Close()
+		own.Bucket, own.Past = t, backup.Past{}
+		refusal, notes, err = own.CompareBeside(within, o, status.Beside(url), s.identity)
+	}
+	switch {
+	case err == nil:
+		return refusal, notes, nil
+	case ctx.Err() != nil:
+		return nil, nil, err
+	}
+	return nil, []string{fmt.Sprintf("the target that the cluster file names cannot be read, so that it is not known whether a newer identity is there: %v", err)}, nil
 }
 
 // compareFetched is compare of what was fetched before: the store may have been set back since, or an earlier cke have fetched it. A restore

@@ -9,12 +9,14 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"cke"
 	"cke/backup"
+	"cke/storage"
 )
 
 // besideTest is an order to restore from a target, as orderedIn makes it, and a signer whose files count there.
@@ -259,4 +261,47 @@ func TestRestore_OfOtherDataIsComparedToo(t *testing.T) {
 	b.damage(b.life)
 	b.refused("damaged", cke.CodeBackupDamaged, []string{"beside the backups of prod cannot be read"})
 	b.refused("accepted", "", nil, b.life+"/identity")
+}
+
+// A cluster is declared from a copy of its backups, while the target that its cluster file names has a newer identity: no keeper compares it with that.
+func TestRestore_OfADeclaredClusterIsComparedWithItsOwnTarget(t *testing.T) {
+	store, _ := externalStore(t)
+	must := mustIn(t)
+	must(store.OpenSecrets(t.Context()))
+	key, err := store.KeyIdentity(t.Context())
+	must(err)
+	copied, own := t.TempDir(), t.TempDir()
+	c := prod
+	c.Backup.Target = "file://" + own
+	inc := cke.NewIncarnation(prod, nil, time.Now())
+	inc.State = cke.Formed
+	id := cke.NewIdentity(&inc, inc.Founders)
+	task := cke.NewTask(cke.TaskRestore, "", "", "me@here", time.Now())
+	task.Restore = &cke.RestoreOrder{Target: "file://" + copied, Source: "prod"}
+	must(store.AskRestore(t.Context(), "prod", task, storage.RestoreAsked{Declare: &storage.Declared{Cluster: c, Source: []byte("name: prod"), Identity: id}}))
+	b := &besideTest{t, &snapshots{store: store, cluster: "prod"}, task, own, inc.ID, backup.NewSigner(key)}
+	compare := func(accepted ...string) (notes string, err error) {
+		o := *task.Restore
+		o.Accepted = accepted
+		err = (&snapshots{store: store, cluster: "prod"}).compareFetched(t.Context(), task.ID, o, func(text string) { notes += text })
+		return notes, err
+	}
+	b.put(b.signer, inc.ID, cke.EscrowFormat, id)
+	if notes, err := compare(); err != nil {
+		t.Errorf("as in the copy: %s %v", notes, err)
+	}
+	later := id
+	later.Joins = append(slices.Clone(id.Joins), cke.Join{ID: "moved", Incarnation: inc.ID, Node: cke.Node{Address: "127.0.0.104"}, StartedAt: time.Now()})
+	b.put(b.signer, inc.ID, cke.EscrowFormat, later)
+	if _, err := compare(); cke.CodeOf(err) != cke.CodeOlderStore {
+		t.Errorf("a newer identity: %v", err)
+	}
+	if notes, err := compare("moved"); err != nil {
+		t.Errorf("accepted: %s %v", notes, err)
+	}
+	must(os.RemoveAll(own))
+	must(os.WriteFile(own, nil, 0o600))
+	if notes, err := compare(); err != nil || !strings.Contains(notes, "target that the cluster file names cannot be read") {
+		t.Errorf("the target is lost: %q %v", notes, err)
+	}
 }

@@ -70,11 +70,16 @@ func runDelete(ctx context.Context, a *app, s store, name string, o deleteOption
 			return refused(&cke.Error{Code: cke.CodeCannot, What: fmt.Sprintf("cluster %s has no node %s", name, n), Unchanged: true, Try: "ckecli node list"})
 		}
 	}
+	request := s.RequestDelete
 	if !spec.Deleting() || len(o.destroyed) > 0 {
 		if len(o.destroyed) > 0 {
 			fmt.Fprintf(a.stderr, "Members of nodes named with --destroyed are not stopped: if such a machine still runs, its member continues to run, and cke no longer knows of it: %s\n", strings.Join(o.destroyed, ", "))
 		}
-		fmt.Fprintln(a.stderr, a.wouldDelete(ctx, s, spec))
+		would, declaration := a.wouldDelete(ctx, s, spec)
+		if declaration {
+			request = s.DeleteDeclaration
+		}
+		fmt.Fprintln(a.stderr, would)
 		if err := a.confirmName(ctx, "deleting "+name, name, o.confirm, fmt.Sprintf("ckecli cluster delete %s --confirm %s", name, name)); err != nil {
 			return err
 		}
@@ -83,7 +88,10 @@ func runDelete(ctx context.Context, a *app, s store, name string, o deleteOption
 	if err != nil {
 		return err
 	}
-	if err := s.RequestDelete(ctx, name, a.whoami(), o.destroyed...); err != nil {
+	if err := request(ctx, name, a.whoami(), o.destroyed...); errors.Is(err, cke.ErrConflict) {
+		return &cke.Error{Code: cke.CodeConflict, What: fmt.Sprintf("a restore of cluster %s was started meanwhile, so that a deletion would stop members", name), Unchanged: true,
+			Facts: []string{"ckecli restore --cancel starts again what it stopped"}, Try: "ckecli cluster delete " + name}
+	} else if err != nil {
 		return err
 	}
 	if o.noWait {
@@ -150,14 +158,14 @@ type deleted struct {
 	Took    float64 `json:"took"` // seconds
 }
 
-// wouldDelete says what a deletion means for this cluster.
-func (a *app) wouldDelete(ctx context.Context, s store, spec cke.Spec) string {
+// wouldDelete says what a deletion means for this cluster. declaration: it stops no member.
+func (a *app) wouldDelete(ctx context.Context, s store, spec cke.Spec) (would string, declaration bool) {
 	if id, err := s.Identity(ctx, spec.Cluster.Name); err == nil && id.Incarnation != nil && id.Incarnation.State == cke.Awaiting {
-		return fmt.Sprintf("Cluster %s was declared to be restored, and was not restored: deleting removes it from this store; what its nodes carry stays as it is, and members that run continue to run.", spec.Cluster.Name)
+		return fmt.Sprintf("Cluster %s was declared to be restored, and was not restored: deleting removes it from this store; what its nodes carry stays as it is, and members that run continue to run.", spec.Cluster.Name), true
 	}
 	serving := "whether its members serve is not known"
 	if st, err := s.Status(ctx, spec.Cluster.Name); err == nil {
 		serving = fmt.Sprintf("%d of its %d members serve", st.Ready, st.Declared)
 	}
-	return fmt.Sprintf("Cluster %s (revision %d): %s. Deleting stops them all; volumes stay on the nodes.", spec.Cluster.Name, spec.Generation, serving)
+	return fmt.Sprintf("Cluster %s (revision %d): %s. Deleting stops them all; volumes stay on the nodes.", spec.Cluster.Name, spec.Generation, serving), false
 }

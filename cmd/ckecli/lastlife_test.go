@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path"
@@ -131,6 +132,44 @@ func TestRestore_KnowsTheMembersOfTheLastIncarnation(t *testing.T) {
 	contains(t, stderr, "CKE419", "incarnation, e5f6, has no backups")
 	_, stderr = h.run(exitRefused, append(h.args, "--lineage", "a1b2")...)
 	contains(t, stderr, "only its cluster file is missing", "--file FILE")
+}
+
+// A cluster is declared from a copy of its backups of before it moved; the target that its own cluster file names has the identity of after that.
+func TestRestore_ComparesWhatItDeclaresWithItsOwnTarget(t *testing.T) {
+	h := newLostHost(t)
+	own := filepath.Join(h.house.dir, "own")
+	if err := os.Mkdir(own, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	file := clusterFile + "backup: {target: \"file://" + own + "\"}\n"
+	was := identityOf(t, "a1b2", file)
+	h.put(t, h.signer, "a1b2", file, was)
+	to := *h
+	var err error
+	if to.to, err = target.Open(t.Context(), "file://"+own, target.Credentials{}); err != nil {
+		t.Fatal(err)
+	}
+	defer to.to.Close()
+	to.put(t, h.signer, "a1b2", file, was)
+	h.run(exitDone, h.args...)
+	moved := identityOf(t, "a1b2", elsewhere("10.0.0.2", "second"))
+	moved.Ended = was.Joins
+	to.put(t, h.signer, "a1b2", file, moved)
+	id := string(moved.Joins[0].ID)
+	for _, args := range [][]string{h.args, append(h.args, "--file", h.write("prod.yml", file)), append(h.args, "--lineage", "a1b2")} {
+		_, stderr := h.run(exitRefused, args...)
+		contains(t, stderr, "error[CKE317]", "the member of second1", "--accept "+id)
+	}
+	accept := slices.Clone(h.args)
+	for _, j := range moved.Joins {
+		accept = append(accept, "--accept", string(j.ID))
+	}
+	h.run(exitDone, accept...)
+	if err := errors.Join(os.RemoveAll(own), os.WriteFile(own, nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	stdout, _ := h.run(exitDone, h.args...)
+	contains(t, stdout, "target that the cluster file names cannot be read from here")
 }
 
 // While a cluster is restored in place, the identity beside the backups of its former incarnation shows the restore under way,

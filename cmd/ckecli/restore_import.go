@@ -144,6 +144,9 @@ func (r *restoring) lookImport(ctx context.Context, o backupOptions, _ backup.At
 	if err := r.compare(ctx, i.into.of(r.cluster), unread); err != nil {
 		return err
 	}
+	if err := r.compareOwn(ctx, o); err != nil {
+		return err
+	}
 	return r.noSecond(ctx, o, i.into)
 }
 

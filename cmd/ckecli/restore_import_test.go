@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -214,6 +215,21 @@ func TestRestoreFromSnapshot_DeclaresNoSecondClusterOfAName(t *testing.T) {
 	h.run(exitDone, "cluster", "set", "--no-wait", declared) // and nothing was made of it
 	refused()
 	refused("--from", empty)
+}
+
+// A declaration that was deleted stopped no member of the cluster whose backups are in its target.
+func TestRestoreFromSnapshot_NotBesideAClusterWhoseDeclarationWasDeleted(t *testing.T) {
+	h := newLostHost(t)
+	file := h.saved(nil)
+	h.put(t, h.signer, "a1b2", clusterFile, identityOf(t, "a1b2", clusterFile))
+	h.run(exitDone, append(slices.DeleteFunc(slices.Clone(h.args), func(arg string) bool { return arg == "--plan" }), "--confirm", "prod", "--no-wait")...)
+	l := h.lead("prod")
+	h.run(exitDone, "cluster", "delete", "prod", "--confirm", "prod", "--no-wait")
+	if err := l.term.FinishDelete(h.ctx()); err != nil {
+		t.Fatal(err)
+	}
+	_, stderr := h.run(exitRefused, "restore", "--from-snapshot", file, "--plan", "--file", h.write("bare.yml", newerFile), "--from", h.url)
+	contains(t, stderr, "CKE421", h.url+" has backups of a cluster prod")
 }
 
 // Where no key file can be read, nothing can be signed, and no leader would restore it.

@@ -86,6 +86,9 @@ func (r *restoring) look(ctx context.Context, o backupOptions, at backup.At) err
 	if err := r.compare(ctx, b.of(r.cluster), note); err != nil {
 		return err
 	}
+	if err := r.compareOwn(ctx, o); err != nil {
+		return err
+	}
 	if err := r.noSecond(ctx, o, b); err != nil {
 		return err
 	}
@@ -131,6 +134,48 @@ func (r *restoring) compare(ctx context.Context, s *backup.Store, note func(erro
 	}
 	r.plan.Notes = append(r.plan.Notes, notes...)
 	return nil
+}
+
+// compareOwn refuses what the leader would refuse by the identities in the target of the cluster file, where a cluster is, or was, declared to be
+// restored from another target.
+func (r *restoring) compareOwn(ctx context.Context, o backupOptions) error {
+	identity := func(ctx context.Context) (cke.Identity, error) { return r.store.Identity(ctx, r.cluster) }
+	own := r.spec.Backup.Target
+	if own == "" || own == r.order.Target {
+		return nil
+	}
+	o.cluster = r.cluster
+	if d := r.asked.Declare; d != nil {
+		declared := d.Identity.Awaiting(r.app.now())
+		identity = func(context.Context) (cke.Identity, error) { return declared, nil }
+		o.target = own
+	} else {
+		o.target = "" // with the credentials in the store
+	}
+	id, err := identity(ctx)
+	if err != nil || !id.OnlyDeclared() {
+		return ctx.Err() // that it cannot be read was noted
+	}
+	status, _ := r.store.Status(ctx, r.cluster)
+	b, err := r.app.openBackups(ctx, o)
+	if err == nil {
+		defer b.Close()
+		s := b.of(r.cluster)
+		if len(s.Trusted) == 0 {
+			return nil
+		}
+		var refusal *cke.Error
+		var notes []string
+		if refusal, notes, err = s.CompareBeside(ctx, r.order, status.Beside(own), identity); refusal != nil {
+			return refused(refusal)
+		}
+		r.plan.Notes = append(r.plan.Notes, notes...)
+	}
+	if err != nil && ctx.Err() == nil {
+		r.plan.Notes = append(r.plan.Notes, fmt.Sprintf("the target that the cluster file names cannot be read from here, so only the leader knows whether a newer identity is there: %v", err))
+		return nil
+	}
+	return err
 }
 
 // notThere is the refusal of a state that cannot be restored; to damage it adds how to restore what is sound.

@@ -35,6 +35,7 @@ type specs interface {
 	Import(ctx context.Context, i storage.Imported, by string, at time.Time) (cke.Spec, error)
 	SetSpec(ctx context.Context, cluster string, c cke.Cluster, source []byte, by string, opts storage.SetOptions) (cke.Spec, error)
 	RequestDelete(ctx context.Context, cluster, by string, destroyed ...string) error
+	DeleteDeclaration(ctx context.Context, cluster, by string, destroyed ...string) error
 	CancelDelete(ctx context.Context, cluster string) error
 	RequestApply(ctx context.Context, cluster, by string, interrupt bool) (generation int64, err error)
 	WatchCluster(ctx context.Context, cluster string) <-chan storage.ClusterState

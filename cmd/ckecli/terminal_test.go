@@ -4,8 +4,11 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"cke"
+	"cke/clusterfile"
+	"cke/storage"
 )
 
 func TestStatus_WatchRedrawsInPlace(t *testing.T) {
@@ -94,5 +97,38 @@ func TestDelete_AsksForTheName(t *testing.T) {
 	}
 	if _, err := h.store.Spec(h.ctx(), "prod"); !errors.Is(err, cke.ErrNotFound) {
 		t.Error(err)
+	}
+}
+
+// A restore is started while the operator, who was shown that only a declaration is deleted, has not confirmed that yet.
+func TestDelete_OfADeclarationStopsNoMember(t *testing.T) {
+	h := newHouse(t)
+	task := cke.NewTask(cke.TaskRestore, "", "", "ann@boot-2", time.Now())
+	task.Restore = &cke.RestoreOrder{Target: "file:///b", Source: "prod"}
+	c, _, err := clusterfile.ParseCluster("cluster.yml", []byte(clusterFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := h.store.AskRestore(h.ctx(), "prod", task, storage.RestoreAsked{Declare: &storage.Declared{Cluster: c, Source: []byte(clusterFile)}}); err != nil {
+		t.Fatal(err)
+	}
+	l := h.lead("prod")
+	ask := h.onTerminal("cluster", "delete", "prod")
+	ask.stdout.await(t, "members that run continue to run")
+	ask.stdout.await(t, "Type prod to confirm: ")
+	id, err := l.term.Identity(h.ctx())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.term.BeginRestore(h.ctx(), cke.NewRestoration(c.WithDefaults(), id, cke.Restoration{ID: task.ID}, time.Now())); err != nil {
+		t.Fatal(err)
+	}
+	ask.types("prod\n")
+	ask.must(exitRefused)
+	if text := ask.stdout.String(); !strings.Contains(text, "a restore of cluster prod was started meanwhile") {
+		t.Errorf("got %q", text)
+	}
+	if spec, err := h.store.Spec(h.ctx(), "prod"); err != nil || spec.Deleting() {
+		t.Fatalf("%v %v", spec, err)
 	}
 }

@@ -33,6 +33,12 @@ func TestDecide_MakesNoClusterBesideALaterMark(t *testing.T) {
 	unknown := func(s *scene) { s.Identity = cke.Identity{}.Awaiting(noon) }
 	imported := cke.RestoreOrder{Source: "demo.import", Lineage: "ab12"}
 	deleted := func(s *scene) { s.Identity.Deleted = []string{"second", "j1"} }
+	onlyDeclared := func(s *scene) { s.Identity.GaveUp = []string{"calledoff"} }
+	manyEnded := func(s *scene) {
+		for range cke.KeptTombstones {
+			s.Identity.Ended = append(s.Identity.Ended, cke.Join{ID: "gone", EndedAt: noon, RemovedAt: noon})
+		}
+	}
 	for name, c := range map[string]struct {
 		scene *scene
 		order cke.RestoreOrder
@@ -53,11 +59,17 @@ func TestDecide_MakesNoClusterBesideALaterMark(t *testing.T) {
 		"a bootstrap was given up":                                 {scene: blank("earlier").with(abandoned), free: true},
 		"another one came after that":                              {scene: blank("gaveup", "later").with(abandoned)},
 		"declared: what was replaced is over":                      {scene: blank("j7", "first").with(awaiting), free: true},
-		"declared: a member ended after it was noted":              {scene: blank("first", "j9").with(awaiting), free: true},
+		"declared: a mark that nobody knows":                       {scene: blank("j9").with(awaiting), free: true},
+		"declared: a member ended after it was noted":              {scene: blank("first", "j9").with(awaiting)},
+		"declared so, and many ended before":                       {scene: blank("first", "j9").with(awaiting).with(manyEnded), free: true},
 		"declared: what it continues from is over":                 {scene: blank("second").with(awaiting)},
 		"declared: a restore of it was canceled by an earlier cke": {scene: blank("second", "calledoff").with(awaiting).with(func(s *scene) { s.Identity.Incarnation.Previous = []string{"calledoff"} })},
 		"declared: a bootstrap was given up before it":             {scene: blank("second", "gaveup").with(awaiting).with(func(s *scene) { s.Identity.Incarnation.Previous = []string{"gaveup"} })},
 		"declared: so marked, and not over":                        {scene: blank("gaveup", "first").with(awaiting).with(func(s *scene) { s.Identity.Incarnation.Previous = []string{"gaveup"} }), free: true},
+		"a declaration was deleted":                                {scene: blank("j1", "calledoff").with(onlyDeclared)},
+		"a declaration was deleted, of what nobody knows":          {scene: blank("calledoff").with(onlyDeclared), free: true},
+		"declared again after only the declaration was deleted":    {scene: blank("second", "calledoff").with(awaiting).with(onlyDeclared)},
+		"declared so, and what it continues from is not over":      {scene: blank("first", "calledoff").with(awaiting).with(onlyDeclared), free: true},
 		"declared again after a deletion":                          {scene: blank("second").with(awaiting).with(deleted), free: true},
 		"declared again, and a member of what followed ended":      {scene: blank("second", "j9").with(awaiting).with(deleted)},
 		"declared again, and a restore was canceled":               {scene: blank("second", "calledoff").with(awaiting).with(deleted).with(func(s *scene) { s.Identity.Incarnation.Previous = []string{"calledoff"} }), free: true},

@@ -121,7 +121,7 @@ func RestoreRefusal(in Input, o cke.RestoreOrder) *cke.Error {
 }
 
 func refusalOf(in *Input, o cke.RestoreOrder, founders []cke.Node) *cke.Error {
-	for _, why := range []*cke.Error{besideOld(in, o), heldRequests(in), wrongClock(in), laterThan(in, o), wouldServeOn(in, o), removedBefore(in, o), unknownNodes(in, o), misnamedNodes(in, o), volumesElsewhere(in, o), noFounders(in, founders), unfenceable(in, o), couldServe(in, o), notFree(in, founders), noSurvivor(in, o), notStorable(in, o)} {
+	for _, why := range []*cke.Error{besideOld(in, o), heldRequests(in), wrongClock(in), laterThan(in, o), endedSince(in, o), wouldServeOn(in, o), removedBefore(in, o), unknownNodes(in, o), misnamedNodes(in, o), volumesElsewhere(in, o), noFounders(in, founders), unfenceable(in, o), couldServe(in, o), notFree(in, founders), noSurvivor(in, o), notStorable(in, o)} {
 		if why != nil {
 			why.Unchanged = true
 			return why
@@ -253,26 +253,6 @@ func wouldServeBeside(in *Input) *cke.Error {
 		p := unrecordedProblem(u)
 		e.Facts = append(e.Facts, p.Node+": "+p.Message, p.Remedy)
 	}
-	return e
-}
-
-// laterThan: no incarnation on record was formed, and marks show that the store, or what the cluster was declared from, is
-// older than a cluster of this name. An operator who names an incarnation of the cluster knows which one it is; the data of
-// another cluster says nothing of what may serve.
-func laterThan(in *Input, o cke.RestoreOrder) *cke.Error {
-	found, own := markedLater(in), o.Source == in.Spec.Name
-	if found == nil || own && o.Lineage != "" {
-		return nil
-	}
-	e := &cke.Error{Code: cke.CodeOlderStore, What: "cannot restore: " + found[0].Message, Unchanged: true, Try: "ckecli restore --plan, then with --lineage NAME"}
-	for _, p := range found {
-		e.Facts = append(e.Facts, p.Node+": it has such a mark")
-	}
-	if !own {
-		e.Try = found[0].Remedy
-		return e
-	}
-	e.Facts = append(e.Facts, "restore with a newer record of the cluster, if there is one; if nothing that came later serves, name the incarnation to restore: --lineage NAME")
 	return e
 }
 

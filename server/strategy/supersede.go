@@ -17,7 +17,7 @@ import (
 //   - A finding that only the operator can judge stops every operation: it is recorded at once.
 //   - A comparison of the members' data changes nothing and may take long, so every other operation comes first. A learner that
 //     receives a database takes long, too, and continues where it was.
-//   - Another restore, or a deletion, replaces what prepares a restore.
+//   - Another restore, or a deletion, replaces what prepares a restore. A deletion also replaces what reads the backups before that.
 func Superseded(running, next op.Operation, failures map[string]Failure) error {
 	if f, found := next.(op.Freeze); found {
 		if now, same := running.(op.Freeze); same && now.Finding == f.Finding {
@@ -28,11 +28,12 @@ func Superseded(running, next op.Operation, failures map[string]Failure) error {
 	if _, comparing := running.(op.CompareData); comparing && next != nil && next.Name() != running.Name() {
 		return fmt.Errorf("%s goes first", next.Name())
 	}
-	if r, prepares := running.(op.Restore); prepares && !r.Started {
-		switch next.(type) {
-		case op.BeginRestore, op.DeleteCluster:
-			return fmt.Errorf("%s takes its place", next.Name())
-		}
+	r, prepares := running.(op.Restore)
+	_, begins := running.(op.BeginRestore)
+	_, deletes := next.(op.DeleteCluster)
+	_, another := next.(op.BeginRestore)
+	if prepares && !r.Started && (another || deletes) || begins && deletes {
+		return fmt.Errorf("%s takes its place", next.Name())
 	}
 	var own []cke.Join // whose stops are the operation's own
 	switch now := running.(type) {

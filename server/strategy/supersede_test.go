@@ -43,6 +43,8 @@ func TestSuperseded_OnlyWhenMoreMembersHaveStopped(t *testing.T) {
 		{"a comparison with nothing else to do", op.CompareData{}, nil, nil, ""},
 		{"a deletion waits its turn", starting("n1"), op.DeleteCluster{}, nil, ""},
 		{"a restore is prepared for hours", op.Restore{}, op.DeleteCluster{}, nil, "delete-cluster takes its place"},
+		{"the backups of a restore are read for hours", op.BeginRestore{Task: restoring}, op.DeleteCluster{}, nil, "delete-cluster takes its place"},
+		{"they are read", op.BeginRestore{Task: restoring}, op.BeginRestore{Task: restoring}, nil, ""},
 		{"another restore is asked for", op.Restore{}, op.BeginRestore{Task: restoring}, nil, "begin-restore takes its place"},
 		{"restored members are started", op.Restore{Started: true}, op.BeginRestore{Task: restoring}, nil, ""},
 	} {
