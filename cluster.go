@@ -181,6 +181,15 @@ func (n Node) SSHAddress() string {
 	return net.JoinHostPort(n.Address, strconv.Itoa(cmp.Or(n.SSH.Port, DefaultSSHPort)))
 }
 
+// Login returns how a command names a login to the node: USER@ADDRESS, with the port where that is not the usual one.
+func (n Node) Login() string {
+	at := n.Address
+	if cmp.Or(n.SSH.Port, DefaultSSHPort) != DefaultSSHPort {
+		at = n.SSHAddress()
+	}
+	return n.User + "@" + at
+}
+
 func httpsURL(host string, port int) string {
 	return "https://" + net.JoinHostPort(host, strconv.Itoa(port))
 }

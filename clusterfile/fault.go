@@ -54,6 +54,7 @@ type FaultList struct {
 func (l *FaultList) Error() string {
 	lines := make([]string, len(l.Faults))
 	for i, f := range l.Faults {
+		f.File = "" // the error around it names the file
 		lines[i] = f.String()
 	}
 	return strings.Join(lines, "\n")

@@ -53,7 +53,10 @@ func told(data []byte) string {
 	case err == nil:
 		fmt.Fprintf(&b, "%s is good: %d of %d nodes carry members\n", c.Name, len(c.ControlPlane()), len(c.Nodes))
 	case errors.As(err, &coded) && errors.As(err, &list):
-		fmt.Fprintf(&b, "error[%s]: %s\n%s\n", coded.Code, coded.What, list)
+		fmt.Fprintf(&b, "error[%s]: %s\n", coded.Code, coded.What)
+		for _, f := range list.Faults { // as ckecli shows them
+			fmt.Fprintln(&b, f)
+		}
 	default:
 		fmt.Fprintf(&b, "error without code: %v\n", err)
 	}

@@ -196,11 +196,19 @@ func (s *session) serve(a asked) {
 	err := s.ssh.Wait()
 	s.mu.Lock()
 	if s.err == nil {
-		s.err = fmt.Errorf("the connection was closed: %w", err)
+		s.err = lost(err)
 	}
 	s.mu.Unlock()
 	s.end()
 	s.engine.close()
+}
+
+// lost is why a connection has ended that nothing here has closed.
+func lost(err error) error {
+	if err == nil || hungUp(err) {
+		return errors.New("the node closed the SSH connection")
+	}
+	return fmt.Errorf("the SSH connection broke: %w", err)
 }
 
 // fail ends the session for a reason. All its streams end at once.

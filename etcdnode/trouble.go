@@ -110,7 +110,7 @@ func (s *session) explain(what string, err error) error {
 	case noSpace(err):
 		return &cke.Error{Code: cke.CodeDiskFull, What: fmt.Sprintf("no room on the disk of %s: %s failed", s.node.Name(), what), Err: err}
 	case hungUp(err):
-		return &cke.Error{Code: cke.CodeEngine, What: fmt.Sprintf("the Docker engine on %s closed the connection (%s)", s.node.Name(), what), Err: err}
+		return &cke.Error{Code: cke.CodeEngine, What: fmt.Sprintf("the Docker engine on %s closed the connection (%s)", s.node.Name(), what)}
 	}
 	return fmt.Errorf("%s on %s: %w", what, s.node.Name(), err)
 }
@@ -150,7 +150,7 @@ func remedy(code cke.Code, n cke.Node) string {
 	case cke.CodeUnreachable:
 		return fmt.Sprintf("check power, network and sshd of %s; cke continues by itself once it answers", n.Name())
 	case cke.CodeSSHAuth:
-		return fmt.Sprintf("put cke's public key into the authorized_keys of %s on %s with `ckecli node authorize %s`, or set the right key with `ckecli ssh-key set`", n.User, n.Name(), n.Name())
+		return fmt.Sprintf("put cke's public key into the authorized_keys of %s on %s with `ckecli node authorize %s`, or set the right key with `ckecli ssh-key set`", n.User, n.Name(), n.Login())
 	case cke.CodeHostKey:
 		if n.SSH.HostKey != "" {
 			return fmt.Sprintf("if the change is intended: write the new key as ssh.host_key of %s into the cluster file, and run `ckecli cluster set FILE`; `ckecli node accept-key %s` shows the key", n.Name(), n.Name())

@@ -49,7 +49,7 @@ func (f *Fleet) Visit(ctx context.Context, n cke.Node, v Visit, start func(conte
 	id := make([]byte, 4)
 	_, _ = rand.Read(id) // never fails
 	name := visitPrefix + hex.EncodeToString(id)
-	err = m.write(ctx, visitLimit, "visit", func(ctx context.Context, s *session) (err error) {
+	err = m.write(ctx, visitLimit, "run a helper container", func(ctx context.Context, s *session) (err error) {
 		if err := m.prepareVisit(ctx, s, name, v); err != nil {
 			return err
 		}
@@ -135,7 +135,7 @@ func (m machine) endVisit(ctx context.Context, name string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), engineLimit)
 	defer cancel()
 	for {
-		err := m.read(ctx, engineLimit, "stop the visit", func(ctx context.Context, s *session) error {
+		err := m.read(ctx, engineLimit, "remove the helper container", func(ctx context.Context, s *session) error {
 			err := s.engine.kill(ctx, name)
 			if errors.Is(err, cke.ErrConflict) {
 				return nil // the engine is removing it already

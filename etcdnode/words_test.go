@@ -158,6 +158,7 @@ func TestExplain_CodesOfEngineErrors(t *testing.T) {
 		{"forwarding", up(), fmt.Errorf("during connect: %w", &ssh.OpenChannelError{Reason: ssh.ConnectionFailed, Message: "open failed"}), cke.CodeForward, nil},
 		{"engine hung up", up(), fmt.Errorf("during connect: %w", io.EOF), cke.CodeEngine, nil},
 		{"node lost", down, io.EOF, cke.CodeUnreachable, cke.ErrUnreachable},
+		{"node hung up", &session{node: node, ctx: ended, err: lost(io.EOF)}, io.ErrUnexpectedEOF, cke.CodeUnreachable, cke.ErrUnreachable},
 		{"not found", up(), fmt.Errorf("%w: no such container", cke.ErrNotFound), cke.CodeInternal, cke.ErrNotFound},
 		{"conflict", up(), fmt.Errorf("%w: in use", cke.ErrConflict), cke.CodeInternal, cke.ErrConflict},
 		{"coded already", up(), &cke.Error{Code: cke.CodeImage, What: "x"}, cke.CodeImage, nil},
@@ -169,6 +170,9 @@ func TestExplain_CodesOfEngineErrors(t *testing.T) {
 		}
 		if test.code != cke.CodeImage && !strings.Contains(err.Error(), "n1") && !strings.Contains(err.Error(), node.SSHAddress()) {
 			t.Errorf("%s does not say where: %v", test.name, err)
+		}
+		if strings.Contains(err.Error(), "EOF") {
+			t.Errorf("%s: %v", test.name, err)
 		}
 	}
 	if up().explain("do it", nil) != nil {

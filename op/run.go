@@ -20,13 +20,13 @@ type Journal interface {
 	PutRecord(ctx context.Context, r cke.Record) error
 }
 
-// progressEvery bounds how often a step's progress is stored, stepEvery how often the end of a step beside others.
+// progressEvery bounds how often a step's progress is stored, stepEvery how often the ends of steps beside others.
 const (
 	progressEvery = 500 * time.Millisecond
 	stepEvery     = 100 * time.Millisecond
 )
 
-// closeLimit bounds the last write of a record, which is made even when ctx has ended.
+// closeLimit bounds the write of the end of a step, and the last one of a record, which is made even when ctx has ended.
 const closeLimit = 2 * time.Second
 
 // appendPatience is how long the answer to the first write of a record is waited for after ctx has ended. A lost answer
@@ -56,7 +56,7 @@ func Run(ctx context.Context, e Env, j Journal, about cke.Record, o Operation) (
 		r.end(ctx, err)
 		return r.record, err
 	}
-	r.record = rec
+	r.record, r.stored = rec, e.Now()
 	for i, stage := range stages {
 		if err = ctx.Err(); err != nil {
 			break
@@ -82,15 +82,17 @@ type run struct {
 
 	mu     sync.Mutex
 	record cke.Record
-	first  int // index of the present stage's first step in record.Steps
-	left   int // steps of the present stage that have not ended
+	first  int  // index of the present stage's first step in record.Steps
+	left   int  // steps of the present stage that have not ended
+	unsaid bool // a step has ended, which is not stored yet
 	stored time.Time
+	over   chan struct{} // closed once the last step of the present stage has ended
 }
 
 // begin adds the stage's steps to the record as started.
 func (r *run) begin(stage Stage) {
 	now := r.env.Now().UTC()
-	r.first, r.left = len(r.record.Steps), len(stage)
+	r.first, r.left, r.over = len(r.record.Steps), len(stage), make(chan struct{})
 	for _, s := range stage {
 		r.record.Steps = append(r.record.Steps, cke.StepRecord{Name: s.Name, Node: s.Node, StartedAt: now})
 	}
@@ -116,8 +118,8 @@ func (r *run) stage(ctx context.Context, stage Stage) error {
 	return failed
 }
 
-func (r *run) step(ctx context.Context, index int, s Step) error {
-	ctx, cancel := context.WithTimeout(ctx, limitOf(s))
+func (r *run) step(whole context.Context, index int, s Step) error {
+	ctx, cancel := context.WithTimeout(whole, limitOf(s))
 	defer cancel()
 	env := r.env
 	var last time.Time
@@ -154,16 +156,38 @@ func (r *run) step(ctx context.Context, index int, s Step) error {
 	case err != nil:
 		r.record.Steps[index].Error = err.Error()
 	}
-	r.left--
-	// The end of the last step is stored with what follows; that of another one is told while the rest continue.
-	due := r.left > 0 && now.Sub(r.stored) >= stepEvery
-	r.mu.Unlock()
-	if due {
-		if err := r.store(ctx); err != nil {
-			r.env.Log.Debug("end of step not stored", "error", err)
-		}
+	r.unsaid = true
+	if r.left--; r.left == 0 {
+		close(r.over)
 	}
+	wait := min(stepEvery, stepEvery-now.Sub(r.stored)) // a clock may be set
+	r.mu.Unlock()
+	r.say(whole, wait)
 	return err
+}
+
+// say stores the ends of steps after a while, together, unless the stage is over by then: the end of the last step is stored with
+// what follows.
+func (r *run) say(ctx context.Context, after time.Duration) {
+	timer := time.NewTimer(after)
+	defer timer.Stop()
+	select {
+	case <-r.over:
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+	r.mu.Lock()
+	due := r.unsaid && r.left > 0 && ctx.Err() == nil
+	r.unsaid = r.unsaid && !due // of others that wait none stores it once more
+	r.mu.Unlock()
+	if !due {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, closeLimit)
+	defer cancel()
+	if err := r.store(ctx); err != nil {
+		r.env.Log.Debug("ends of steps not stored", "error", err)
+	}
 }
 
 // attempt runs a step. A panic fails the step and nothing else: the daemon leads other clusters as well.
@@ -199,7 +223,7 @@ func (r *run) store(ctx context.Context) error {
 	r.mu.Lock()
 	rec := r.record
 	rec.Steps = append([]cke.StepRecord(nil), rec.Steps...)
-	r.stored = r.env.Now()
+	r.stored, r.unsaid = r.env.Now(), false
 	r.mu.Unlock()
 	return r.journal.PutRecord(ctx, rec)
 }

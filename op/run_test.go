@@ -170,6 +170,33 @@ func TestRun_StoresProgressSparingly(t *testing.T) {
 	})
 }
 
+// Who follows an operation sees that a step has ended while others run, however soon after the last write it ended.
+func TestRun_StoresTheEndOfAStepWhileOthersRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var j journal
+		ends := func(name string, after time.Duration) op.Step {
+			return step(name, func(ctx context.Context, e op.Env) error { return e.Pause(ctx, after) })
+		}
+		r, err := runScript(t.Context(), &j, script{{ends("at once", 0), ends("soon", 10*time.Millisecond), step("long", func(ctx context.Context, e op.Env) error {
+			if err := e.Pause(ctx, time.Second); err != nil {
+				return err
+			}
+			for _, s := range j.last().Steps[:2] {
+				if s.EndedAt.IsZero() || s.EndedAt.Sub(s.StartedAt) > 20*time.Millisecond {
+					t.Errorf("on record while another step runs: %+v", s)
+				}
+			}
+			return nil
+		})}})
+		if took := r.EndedAt.Sub(r.StartedAt); err != nil || took != time.Second {
+			t.Errorf("%v, after %s", err, took)
+		}
+		if n := len(j.versions); n != 3 {
+			t.Errorf("%d versions stored, want the start, the ends of both, and the end", n)
+		}
+	})
+}
+
 func TestStageError_NamesNodeAndStep(t *testing.T) {
 	err := op.StageError{{Step: "image", Node: "n1", Err: errors.New("gone")}, {Step: "record", Err: errors.New("no")}}
 	if got := err.Error(); !strings.Contains(got, "n1: image: gone") || !strings.HasSuffix(got, "record: no") {

@@ -53,7 +53,7 @@ func newCA(name cke.AuthorityName, cluster string, generation int, now time.Time
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	if err != nil {
-		return nil, fmt.Errorf("sign: %w", err)
+		return nil, fmt.Errorf("sign the certificate of an authority: %w", err)
 	}
 	cert, err := x509.ParseCertificate(der)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 )
 
 // Fit observes machines that are not declared, as control-plane nodes of a cluster, and returns what keeps each from carrying a
-// member, by address; "": nothing does. Nothing is changed on them, and no host key is stored. config says how they are reached;
+// member, and what helps, by address; "": nothing does. Nothing is changed on them, and no host key is stored. config says how they are reached;
 // known are the host keys that cke knows, by address.
 func Fit(ctx context.Context, spec cke.Spec, id cke.Identity, nodes []cke.Node, config etcdnode.Config, known map[string]string) (map[string]string, error) {
 	declared := spec.Cluster.Nodes
@@ -36,6 +36,9 @@ func unfit(c cke.Cluster, id cke.Identity, declared []cke.Node, seen cke.Observa
 	for _, check := range Judge(c, Members{Cluster: c.Name, Identity: &id}, seen, keys, nil) {
 		if check.Result == Fail && check.Because == "" && found[check.address] == "" {
 			found[check.address] = check.Check + ": " + check.Detail
+			if check.Remedy != "" {
+				found[check.address] += "; " + check.Remedy
+			}
 		}
 	}
 	leave := func(n cke.Node, format string, args ...any) {

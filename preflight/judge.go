@@ -345,6 +345,9 @@ func (j *judgement) disk() {
 		j.unanswered(checkDisk)
 	case v.Err != nil:
 		j.unchecked(checkDisk, plainWhy(v.Err))
+		if code := cke.CodeOf(v.Err); code == cke.CodeImage {
+			j.last().Code, j.last().Remedy = code, cke.WayOut(code)
+		}
 	case v.NoDir:
 		j.unchecked(checkDisk, root+" does not exist; cke creates it, on whatever disk that is")
 	case s == nil || s.Problem != "" || s.Writes == 0:

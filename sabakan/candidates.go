@@ -92,6 +92,7 @@ type search struct {
 	fit      []candidate
 	unfit    [reasons]int
 	soonest  *cke.Host // is healthy for longest of those that are so for too short a time; nil: none is
+	failed   *cke.Host // is the first one that failed its check; nil: none did
 }
 
 func (c *chooser) newSearch() *search {
@@ -234,6 +235,9 @@ func (c *chooser) fitting(spares bool) []candidate {
 		if why == healthyLately && (s.soonest == nil || cmp.Or(cmp.Compare(h.For, s.soonest.For), strings.Compare(s.soonest.ID, h.ID)) > 0) {
 			s.soonest = h
 		}
+		if _, declared := s.declared[h.ID]; why == failedCheck && !declared && (s.failed == nil || h.ID < s.failed.ID) {
+			s.failed = h
+		}
 		if why != fit {
 			continue
 		}
@@ -329,6 +333,9 @@ func (c *chooser) unfitText(spares bool) string {
 	text := fmt.Sprintf("of %s, %s", cke.Count(len(c.Read.Hosts), "machine"), strings.Join(all, "; "))
 	if h := c.found[spares].soonest; h != nil {
 		text += fmt.Sprintf(" (%s can be taken in %s)", h.ID, short(healthyFor-h.For))
+	}
+	if h := c.found[spares].failed; h != nil {
+		text += fmt.Sprintf("; the check of %s: %s", h.ID, c.Checks[h.ID].Problem)
 	}
 	return text
 }

@@ -98,7 +98,7 @@ func (c *chooser) finish(d draft) verdict {
 // the change does not cure.
 func (c *chooser) gate(d *draft) verdict {
 	no := func(format string, args ...any) verdict {
-		return verdict{reason: d.reason + ", and is not done: " + fmt.Sprintf(format, args...), code: cke.CodeCannot, stop: StopSimulated}
+		return verdict{reason: d.reason + ", and is not done: " + fmt.Sprintf(format, args...), stop: StopSimulated}
 	}
 	s, err := c.Simulate(d.Cluster)
 	now := c.Status.Tolerance

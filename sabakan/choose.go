@@ -190,9 +190,6 @@ func (c *chooser) decide() verdict {
 // apply puts a verdict into the choice.
 func (c *chooser) apply(v verdict) {
 	c.out.Change, c.out.Reason, c.out.Code, c.out.Stop, c.out.Overridable = v.change, v.reason, v.code, v.stop, v.overridable
-	if v.change != nil && len(v.change.Confirm) > 0 {
-		c.out.Code = cke.CodeConfirm
-	}
 }
 
 // note adds a line beside the outcome.

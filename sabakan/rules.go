@@ -145,7 +145,7 @@ func (c *chooser) fewer() verdict {
 		}
 	}
 	if last == nil {
-		return wait(cke.CodeCannot, "%s, but none of them comes from the inventory", what)
+		return wait("", "%s, but none of them comes from the inventory", what)
 	}
 	d := draft{Change: Change{Cause: cke.CauseFewer, Old: last.serial, Cluster: c.edited()}, fewer: true,
 		reason: fmt.Sprintf("%s: %s is one no longer", what, last.Name())}

@@ -31,7 +31,7 @@ const (
 	StopSimulated Stop = "simulated"
 )
 
-// stop is one reason for which nothing is changed, whatever the rules would say.
+// stop is one reason for which nothing is changed, whatever the rules would say. It has a code where it is a problem, or comes with one.
 type stop struct {
 	name Stop
 	code cke.Code
@@ -48,11 +48,11 @@ var (
 		{StopRead, cke.CodeInventory, false, (*chooser).unread},
 	}
 	stops = []stop{
-		{StopState, cke.CodeCannot, false, (*chooser).unchangeable},
+		{StopState, "", false, (*chooser).unchangeable},
 		{StopStatus, cke.CodeNoLeader, false, (*chooser).unobserved},
 		{StopQuorum, cke.CodeNoQuorum, false, (*chooser).quorumless},
-		{StopInFlight, cke.CodeCannot, false, (*chooser).inFlight},
-		{StopOthers, cke.CodeCannot, false, (*chooser).othersUnknown},
+		{StopInFlight, "", false, (*chooser).inFlight},
+		{StopOthers, "", false, (*chooser).othersUnknown},
 		{StopMany, cke.CodeManyHosts, true, func(c *chooser) string { return c.many }},
 		{StopSettle, "", true, (*chooser).settling},
 	}

@@ -121,7 +121,7 @@ func (d *Daemon) serve(ctx context.Context, cluster string) {
 func (d *Daemon) term(ctx context.Context, cluster string, log *slog.Logger) (err error) {
 	seat, err := d.Store.Campaign(ctx, cluster)
 	if err != nil {
-		return fmt.Errorf("campaign: %w", err)
+		return fmt.Errorf("wait to be elected: %w", err)
 	}
 	t := seat.Term
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -142,7 +142,7 @@ func (d *Daemon) term(ctx context.Context, cluster string, log *slog.Logger) (er
 	}()
 	nodes, authority, err := seat.Connect()
 	if err != nil {
-		return fmt.Errorf("connect: %w", err)
+		return fmt.Errorf("prepare the connections to nodes: %w", err)
 	}
 	defer nodes.Close()
 	loop := &Loop{
@@ -153,7 +153,7 @@ func (d *Daemon) term(ctx context.Context, cluster string, log *slog.Logger) (er
 	if seat.Backups != nil {
 		b, err := seat.Backups(authority)
 		if err != nil {
-			return fmt.Errorf("backups: %w", err)
+			return fmt.Errorf("prepare the backups: %w", err)
 		}
 		defer d.keep(ctx, b)()
 		loop.Backups, loop.Env.Backups = b, b
@@ -175,7 +175,7 @@ func (d *Daemon) term(ctx context.Context, cluster string, log *slog.Logger) (er
 	}
 	if seat.Snapshots != nil {
 		if loop.Env.Snapshots, err = seat.Snapshots(nodes); err != nil {
-			return fmt.Errorf("snapshots: %w", err)
+			return fmt.Errorf("prepare restores: %w", err)
 		}
 	}
 	return loop.Run(ctx)

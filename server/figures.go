@@ -158,10 +158,9 @@ func nodeMetrics() []metric {
 				add(truth(n.Answered()), n.Node.Name())
 			}
 		}},
-		{gauge, "node_drained", "1 while the node has a maintenance lease, 0 while it has none.", []string{"cluster", "node"}, func(_ *strategy.Input, s cke.Status, add add) {
-			leases := cke.Requests{Drains: s.Drains}
+		{gauge, "node_drained", "1 while the node has a maintenance lease, or a queue reboots or repairs it and that is not late; 0 otherwise.", []string{"cluster", "node"}, func(in *strategy.Input, s cke.Status, add add) {
 			for _, n := range s.Nodes {
-				add(truth(leases.Drained(n.Node.Name(), s.ObservedAt) != nil), n.Node.Name())
+				add(truth(strategy.TakenDown(in, n.Node)), n.Node.Name())
 			}
 		}},
 	}

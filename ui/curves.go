@@ -61,8 +61,16 @@ func (f facts) Curves() []curve {
 			all[0].Now = "unknown"
 		}
 	}
+	for i, c := range all {
+		if one := singular[c.Label]; one != "" && c.Now == "1" {
+			all[i].Label = one
+		}
+	}
 	return all
 }
+
+// singular are the labels of curves behind the number one.
+var singular = map[string]string{"more members can be lost": "more member can be lost", "entries behind, slowest": "entry behind, slowest"}
 
 // ofMembers is a value that members report; none where no member answered.
 func ofMembers(value func(cke.Sample) float64) func(cke.Sample) float64 {

@@ -73,7 +73,7 @@ func TestPage_CurvesEndWhereTheDataEnds(t *testing.T) {
 	p := page(t, w)
 	drawn := regexp.MustCompile(`<p class="big">([^<]*)</p><p class="soft">([^<,]*[a-z])(?:, until <time[^>]*>([^<]*)</time> ago)?</p>\s*<svg[^>]*><path [^>]*L(\d+) [\d.]+"/>(?:<path class="end" d="M(\d+) 0v48"/>)?`)
 	for name, want := range map[string]string{
-		"healthy": "1 more members can be lost 1000; 82MB database 1000; 0 entries behind 1000; 240/s raft entries 1000; 39ms observation 1000",
+		"healthy": "1 more member can be lost 1000; 82MB database 1000; 0 entries behind 1000; 240/s raft entries 1000; 39ms observation 1000",
 		"silent":  "- more members can be lost 7m 995 995; - database 7m 995 995; - entries behind 7m 995 995; - raft entries 7m 995 995; - observation 7m 995 995",
 		// No member answers, and the observations continue.
 		"hibernated": "none more members can be lost 1000; - database 5h 791 791; - entries behind 5h 791 791; - raft entries 5h 791 791; 3.0s observation 1000",
@@ -94,7 +94,7 @@ func TestPage_CurvesEndWhereTheDataEnds(t *testing.T) {
 	c := config(w)
 	c.Curves = func(_ string, now time.Time) []cke.Sample { return []cke.Sample{{At: now, Tolerance: -1, DBSize: 1}} } // a moment ago
 	_, body = get(t, ui.New(t.Context(), c), "/clusters/healthy")
-	if !strings.Contains(body, `<p class="big">1</p><p class="soft">more members can be lost</p>`) {
+	if !strings.Contains(body, `<p class="big">1</p><p class="soft">more member can be lost</p>`) {
 		t.Error("the curve of the tolerance and the headline differ")
 	}
 	c.Curves = func(string, time.Time) []cke.Sample { return nil }

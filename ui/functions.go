@@ -29,6 +29,7 @@ func (p *Page) functions() template.FuncMap {
 		"rest":   rest,
 		"code":   func(v string) template.HTML { return coded(shownText, v) },
 		"codeat": func(n int, v string) template.HTML { return coded(n, v) },
+		"whole":  func(v string) template.HTML { return coded(wholeText, v) },
 		"prose":  prose,
 		"words":  func(command string) []string { return strings.Split(cut(shownText, command), " ") },
 		"zones":  words.AllZones, "zone": words.Zone, "unplaced": words.Unplaced,
@@ -36,10 +37,14 @@ func (p *Page) functions() template.FuncMap {
 	}
 }
 
-// cut cleans a text from outside, and shortens it to about n bytes.
+// cut cleans a text from outside, and shortens it to about n bytes: behind a word, unless that is very long.
 func cut(n int, text string) string {
 	short := len(text) > n
 	if short {
+		const longest = 40
+		if end := strings.LastIndexByte(text[:n+1], ' '); end > n-longest && end > 0 {
+			n = end
+		}
 		for text = text[:n]; len(text) > 0 && !utf8.ValidString(text); {
 			text = text[:len(text)-1]
 		}

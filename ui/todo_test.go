@@ -1,6 +1,7 @@
 package ui_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -61,4 +62,24 @@ func TestPage_OffersNoLastResortWhileNothingIsSeen(t *testing.T) {
 		t.Errorf("%s", said)
 	}
 	has(t, "unseen", body, "You: check the network between this management host and the nodes.", "Only if at least 2 of the 3 are gone for good: ckecli recover --cluster unseen")
+}
+
+// A long failure is cut behind a word in the history, and is there in full on the page of its operation.
+func TestPage_CutsTextsBehindAWord(t *testing.T) {
+	w := everything()
+	r := &w.clusters["degraded"].records[2]
+	r.Error = "cp3: image: " + strings.Repeat("unpronounceable ", 200) + "the end"
+	p := page(t, w)
+	_, body := get(t, p, "/clusters/degraded/history")
+	said := text(body)
+	if !strings.Contains(said, "unpronounceable …") || strings.Contains(said, "the end") {
+		t.Error("the failure is not cut behind a word")
+	}
+	if _, body = get(t, p, fmt.Sprintf("/clusters/degraded/history/%d", r.ID)); !strings.Contains(text(body), strings.TrimSpace(r.Error)) {
+		t.Error("the page of the operation lacks its failure")
+	}
+	r.Error = strings.Repeat("x", 5000)
+	if _, body = get(t, p, "/clusters/degraded/history"); !strings.Contains(text(body), "xxx …") {
+		t.Error("one long word is not cut")
+	}
 }

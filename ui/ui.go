@@ -80,6 +80,8 @@ const (
 	shownRevisions = 5
 	// shownText is how much of one text from outside is shown, in bytes.
 	shownText = 2000
+	// wholeText is how much of it is shown on the page that is about it, in bytes: more than an operation on every node has.
+	wholeText = 64 << 10
 )
 
 // New makes the page. Its streams end with ctx.

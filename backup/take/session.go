@@ -221,7 +221,7 @@ func (s *session) take(w clientv3.WatchResponse, ok bool) error {
 		return s.gap(fmt.Errorf("etcd compacted to revision %d before its changes were backed up", w.CompactRevision))
 	}
 	if err := w.Err(); err != nil {
-		s.t.tell(Event{Type: ClusterFailed, Err: fmt.Errorf("watch: %w", err)})
+		s.t.tell(Event{Type: ClusterFailed, Err: fmt.Errorf("receive the changes of the cluster: %w", err)})
 		return errWatchAgain
 	}
 	if len(w.Events) == 0 {

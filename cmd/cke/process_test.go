@@ -132,7 +132,7 @@ func TestCke_LeadsClustersUntilItEnds(t *testing.T) {
 
 func TestCke_WaitsForAConfigurationThatCanBeUsed(t *testing.T) {
 	for _, tt := range []struct{ name, text, says string }{
-		{"unknown key", "stroe: {}\n", "config.yml:1"},
+		{"unknown key", "stroe: {}\n", "config.yml: line 1: "},
 		{"no YAML", "store: [\n", "config.yml"},
 		{"not there", "", "cannot be read"},
 		{"open to everybody", "http: {listen: 0.0.0.0:10180}\n", "http.listen"},

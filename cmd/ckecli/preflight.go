@@ -33,8 +33,8 @@ Docker engine, the clock, whether the etcd ports are free or those of our member
 how long the disk takes to sync small writes: etcd wants 99 of 100 within 10ms.
 
 For ports and disk ckecli runs itself on the control-plane nodes for some seconds, in a container of the etcd image that is
-removed in any case. If that is not possible, for example without the image, the check says so. Nothing is changed permanently,
-and no host key is stored. Exit code 1: a check failed.`,
+removed in any case. If that is not possible, the check says so, and on a node without the image how it gets there. Nothing is
+changed permanently, and no host key is stored. Exit code 1: a check failed.`,
 		Example: "  ckecli preflight cluster.yml --ssh-key ~/.ssh/cke\n  ckecli preflight -o json",
 		Args:    arguments(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -211,10 +211,10 @@ func (r preflightResult) table(w io.Writer, colour, wide bool) error {
 	}
 	of := 0
 	for _, c := range r.Causes {
-		if c.Result != preflight.Fail {
-			continue
+		if c.Result == preflight.Fail {
+			of++
 		}
-		if of++; c.Remedy != "" {
+		if c.Remedy != "" {
 			fmt.Fprintf(w, "%s: %s\n", c.Touched(), c.Remedy)
 		}
 	}

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -139,6 +141,8 @@ func chosenProposal(cluster string, s *cke.InventoryStatus, hash string) (*cke.I
 		return s.Override, nil
 	case s.Override != nil && hash == "":
 		return refuse("ckecli sabakan apply "+s.Override.Hash+", which overrides that", "nothing follows from the inventory of cluster %s now: %s", cluster, s.Reason)
+	case hash == "" && commandIn(s.Reason) != "":
+		return refuse(commandIn(s.Reason), "nothing follows from the inventory of cluster %s now: %s", cluster, s.Reason)
 	case hash != "" && s.Change != nil:
 		return refuse("ckecli sabakan preview", "the change that follows from the inventory of cluster %s is %s now, not %s", cluster, s.Change.Hash, hash)
 	}
@@ -185,7 +189,7 @@ func (a *app) bootstrapFromInventory(ctx context.Context, s store, cluster strin
 				}
 			}
 		}
-		found, err := preflight.Fit(ctx, in.Spec.Following(in.Template.Cluster(nil), in.Spec), cke.Identity{}, nodes, etcdnode.Config{Keys: keys.login, AgentSocket: a.getenv("SSH_AUTH_SOCK")}, keys.pinned)
+		found, err := a.unfit(ctx, in, cke.Identity{}, nodes, keys)
 		if err != nil {
 			return 0, err
 		}
@@ -200,7 +204,7 @@ func (a *app) bootstrapFromInventory(ctx context.Context, s store, cluster strin
 	c := choice.Change
 	switch {
 	case c == nil:
-		return 0, &cke.Error{Code: cke.CodeCannot, What: fmt.Sprintf("cluster %s cannot be bootstrapped from its inventory", cluster), Facts: []string{choice.Reason}, Unchanged: true, Try: "ckecli sabakan preview -o wide"}
+		return 0, &cke.Error{Code: cke.CodeCannot, What: fmt.Sprintf("cluster %s cannot be bootstrapped from its inventory", cluster), Facts: []string{choice.Reason}, Unchanged: true, Try: cmp.Or(commandIn(choice.Reason), "ckecli sabakan preview -o wide")}
 	case o.hash != "" && o.hash != c.Hash:
 		return 0, &cke.Error{Code: cke.CodeConflict, What: fmt.Sprintf("the change that follows from the inventory of cluster %s is %s now, not %s", cluster, c.Hash, o.hash), Facts: []string{choice.Reason}, Unchanged: true, Try: "ckecli sabakan preview"}
 	}
@@ -217,6 +221,25 @@ func (a *app) bootstrapFromInventory(ctx context.Context, s store, cluster strin
 	none := int64(0)
 	spec, err := s.SetSpec(ctx, cluster, c.Cluster, text, a.whoami(), storage.SetOptions{IfGeneration: &none, Cause: c.Cause})
 	return spec.Generation, detached(ctx, err, "it is not known whether the file was stored", a.again(cluster, "cluster log"))
+}
+
+// unfit returns what keeps machines from carrying a member of the cluster of a template, and what helps, by address.
+func (a *app) unfit(ctx context.Context, in sabakan.Input, id cke.Identity, nodes []cke.Node, keys nodeKeys) (map[string]string, error) {
+	spec := in.Spec
+	if spec.Generation == 0 {
+		spec = spec.Following(in.Template.Cluster(nil), spec)
+	}
+	return preflight.Fit(ctx, spec, id, nodes, etcdnode.Config{Keys: keys.login, AgentSocket: a.getenv("SSH_AUTH_SOCK")}, keys.pinned)
+}
+
+// commandIn is the first command of ckecli in backticks in a text; empty: there is none.
+func commandIn(text string) string {
+	for i, piece := range strings.Split(text, "`") {
+		if i%2 == 1 && strings.HasPrefix(piece, "ckecli ") {
+			return piece
+		}
+	}
+	return ""
 }
 
 // storedInput is what follows from what is stored of an inventory, read anew. What a single read does not show is assumed where no daemon

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"net"
 	"strings"
 	"testing"
 	"time"
@@ -149,5 +150,26 @@ func TestSabakanApply_BootstrapsOnlyOnMachinesThatFit(t *testing.T) {
 	}
 	if names, err := h.store.Clusters(h.ctx()); err != nil || len(names) > 0 {
 		t.Errorf("%v, %v", names, err)
+	}
+}
+
+// A machine that refuses cke's login is named before a change declares it, with the command that lets cke in.
+func TestSabakan_NamesHowToLetCkeIn(t *testing.T) {
+	h, _, _, operator := letIn(t)
+	d := newDoor(t, "127.0.0.1", operator)
+	_, port, _ := net.SplitHostPort(d.address)
+	h.run(exitDone, "sabakan", "set-template", h.write("template.yml", strings.Replace(templateFile, "user: cke", "user: cke, ssh: {port: "+port+"}", 1)))
+	h.run(exitDone, "sabakan", "set-url", h.write("hosts.yml", "hosts: [{id: a, address: 127.0.0.1}, {id: b, address: 127.0.0.2}, {id: c, address: 127.0.0.3}]\n"))
+	stdout, _ := h.run(exitDone, "sabakan", "preview")
+	for _, want := range []string{"a does not fit now: ssh: a refused the SSH login of user cke; ", "`ckecli node authorize cke@" + d.address + "`", "b does not fit now: ssh: "} {
+		if !strings.Contains(stdout, want) {
+			t.Errorf("no %q in\n%s", want, stdout)
+		}
+	}
+	if strings.Contains(stdout, string(cke.CodeConfirm)) {
+		t.Errorf("what is to be confirmed has the code of an error:\n%s", stdout)
+	}
+	if _, stderr := h.run(exitRefused, "sabakan", "apply", "--yes"); !strings.HasSuffix(stderr, "Try: ckecli node authorize cke@"+d.address+"\n") {
+		t.Error(stderr)
 	}
 }

@@ -27,10 +27,10 @@ func newSabakanPreviewCommand(a *app) *cobra.Command {
 		Use: "preview [--template FILE --url URL|--file FILE]", Short: "Show the one change of a cluster that follows from an inventory, and change nothing",
 		Long: `Read an inventory, and show the one change of the cluster that follows from it and the template, with its cause, its simulated
 outcome and what the operator has to confirm; or why nothing follows. Template and inventory are those that are stored, or those
-that the flags name. Nothing is changed, and no node is asked.
+that the flags name. Nothing is changed. The machines that the change would declare are checked from this host: SSH, host key, engine,
+etcd's ports and what is left on them. What keeps one from carrying a member is a note.
 
-A single read shows neither how machines came to their states nor how a machine answers. The preview assumes that machines
-passed their checks and, where no daemon has read the inventory before, that the read before was the same, and that the machines
+A single read does not show how machines came to their states. The preview assumes that all machines passed the checks of the daemon and, where no daemon has read the inventory before, that the read before was the same, and that the machines
 of a file are in their states for long.`,
 		Example: "  ckecli sabakan preview\n  ckecli sabakan preview --template prod-template.yml --url http://10.0.0.1:10080",
 		Args:    arguments(0, 0),
@@ -46,7 +46,7 @@ of a file are in their states for long.`,
 				if err != nil {
 					return err
 				}
-				return showPreview(a, in)
+				return showPreview(ctx, a, s, in)
 			})(cmd, args)
 		}
 		source, err := inventoryAt(server, file)
@@ -98,10 +98,10 @@ func runPreview(ctx context.Context, a *app, s store, file string, source cke.In
 	in.Now = a.now()
 	in.Read.ReadAt = in.Now
 	assume(&in, timeless)
-	return showPreview(a, in)
+	return showPreview(ctx, a, s, in)
 }
 
-func showPreview(a *app, in sabakan.Input) (err error) {
+func showPreview(ctx context.Context, a *app, s store, in sabakan.Input) (err error) {
 	p := preview{Cluster: in.Template.Name, Revision: in.Spec.Generation, Choice: sabakan.Choose(in), Machines: sabakan.Machines(in)}
 	names := []string{}
 	if p.Change != nil {
@@ -109,10 +109,45 @@ func showPreview(a *app, in sabakan.Input) (err error) {
 		if p.Diff, err = fileDiff(in.Spec.Cluster, p.Change.Cluster); err != nil {
 			return err
 		}
+		unfit, err := a.unfitNow(ctx, s, in, *p.Change)
+		if err != nil {
+			return err
+		}
+		p.Notes = append(p.Notes, unfit...)
 	}
 	return a.show(view{data: p, names: names, table: func(w io.Writer, colour, wide bool) error {
 		return renderPreview(w, p, colour, wide)
 	}})
+}
+
+// unfitNow are notes about the machines that a change would declare: what keeps each from carrying a member now. The leader daemon
+// checks them itself, those without a member only once they are declared.
+func (a *app) unfitNow(ctx context.Context, s store, in sabakan.Input, c sabakan.Change) (notes []sabakan.Note, err error) {
+	nodes := slices.DeleteFunc(slices.Clone(c.Cluster.Nodes), func(n cke.Node) bool {
+		return slices.ContainsFunc(in.Spec.Cluster.Nodes, func(o cke.Node) bool { return o.Address == n.Address })
+	})
+	if len(nodes) == 0 {
+		return nil, nil
+	}
+	fmt.Fprintf(a.stderr, "Checking %s; it takes some seconds.\n", cke.Count(len(nodes), "machine"))
+	keys, err := a.preflightKeys(ctx, s, c.Cluster.Name, preflightOptions{})
+	if err != nil {
+		return nil, err
+	}
+	for _, address := range c.Forget {
+		delete(keys.pinned, address)
+	}
+	id, err := s.Identity(ctx, c.Cluster.Name)
+	if err != nil {
+		return nil, err
+	}
+	found, err := a.unfit(ctx, in, id, nodes, keys)
+	for _, n := range nodes {
+		if why := found[n.Address]; why != "" {
+			notes = append(notes, sabakan.Note{Node: n.Name(), Text: n.Name() + " does not fit now: " + why})
+		}
+	}
+	return notes, err
 }
 
 // previewInput gathers what is stored about the cluster of a template, and which nodes other clusters have.

@@ -2,6 +2,7 @@ package strategy
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -18,10 +19,15 @@ type Failure struct {
 	Problems  []cke.Problem
 }
 
-// Again is the failure after another one, now.
+// Again is the failure after another one, now. A problem that it had before is as old as it was.
 func (f Failure) Again(now time.Time, err string, problems []cke.Problem) Failure {
 	if f.Count == 0 {
 		f.First = now
+	}
+	for i, p := range problems {
+		if k := slices.IndexFunc(f.Problems, func(q cke.Problem) bool { return sameProblem(p, q) }); k >= 0 {
+			problems[i].Since = f.Problems[k].Since
+		}
 	}
 	return Failure{Count: f.Count + 1, First: f.First, At: now, Error: err, Problems: problems}
 }
@@ -53,6 +59,14 @@ func backOff(in *Input, d Decision, patience time.Duration) Decision {
 		Again:    wait,
 		Frozen:   d.Frozen, Converged: d.Converged,
 	}
+}
+
+// failing are the problems for which the operation of a decision failed the last time.
+func failing(in *Input, d Decision) []cke.Problem {
+	if d.Operation == nil {
+		return nil
+	}
+	return in.Failures[FailureKey(d.Operation)].Problems
 }
 
 // holdBack is how long an operation waits after it failed.

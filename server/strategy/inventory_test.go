@@ -26,7 +26,7 @@ func TestReport_NamesWhatIsWrongWithTheInventory(t *testing.T) {
 		{"three failed", &cke.InventoryStatus{Source: source, ReadAt: noon, Code: cke.CodeInventory, Failures: 3}, []cke.Code{cke.CodeInventory}},
 		{"many turned bad", &cke.InventoryStatus{Source: source, ReadAt: noon, Code: cke.CodeManyHosts}, []cke.Code{cke.CodeManyHosts}},
 		{"no machine fits", &cke.InventoryStatus{Source: source, ReadAt: noon, Code: cke.CodeNoHost}, []cke.Code{cke.CodeNoHost}},
-		{"confirmation", &cke.InventoryStatus{Source: source, ReadAt: noon, Code: cke.CodeConfirm}, nil},
+		{"a change to confirm", &cke.InventoryStatus{Source: source, ReadAt: noon, Change: &cke.InventoryProposal{Confirm: []string{"a bootstrap"}}}, nil},
 		{"a contradiction", &cke.InventoryStatus{Source: source, ReadAt: noon, Notes: []cke.InventoryNote{{Node: "n1", Code: cke.CodeHostDisagrees}, {Node: "n2", Text: "it waits"}}}, []cke.Code{cke.CodeHostDisagrees}},
 	} {
 		s := formed(3)

@@ -55,6 +55,9 @@ func drainProblem(in *Input, j cke.Join) *cke.Problem {
 	if d == nil || runs(in, j) {
 		return nil
 	}
+	if away := in.away(in.node(j.Node)); away != nil {
+		return away
+	}
 	return leaseProblem(j.Node, *d)
 }
 

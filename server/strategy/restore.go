@@ -306,7 +306,7 @@ func noFounders(in *Input, founders []cke.Node) *cke.Error {
 		return nil
 	}
 	return &cke.Error{Code: cke.CodeConfig, What: "no control-plane node is left to restore to",
-		Facts: []string{fmt.Sprintf("%d are declared", len(in.Spec.ControlPlane()))}, Try: "declare control-plane nodes that are not left out, and: ckecli cluster set FILE"}
+		Facts: []string{cke.Plural(len(in.Spec.ControlPlane()), "is declared", "are declared")}, Try: "declare control-plane nodes that are not left out, and: ckecli cluster set FILE"}
 }
 
 // unfenceable: a node that does not answer may continue running the cluster as it was.

@@ -319,15 +319,25 @@ func serving(in *Input) int {
 }
 
 // problems are what the decision waits for, then why members do not serve and nodes do not answer. A decision that does
-// something waits for nothing, but what is wrong elsewhere still is.
+// something waits for nothing, but what is wrong elsewhere still is, and so is what an operation failed for that is tried again.
 func problems(in *Input, d Decision, prev []cke.Problem) []cke.Problem {
-	all := slices.Clone(d.Blockers)
+	var all []cke.Problem
+	for _, p := range d.Blockers {
+		all = append(all, in.expected(p))
+	}
 	add := func(p *cke.Problem) {
-		if p != nil && !slices.ContainsFunc(all, func(q cke.Problem) bool { return sameProblem(*p, q) }) {
-			all = append(all, *p)
+		if p == nil {
+			return
+		}
+		known := in.expected(*p)
+		if !slices.ContainsFunc(all, func(q cke.Problem) bool { return sameProblem(known, q) }) {
+			all = append(all, known)
 		}
 	}
 	add(d.Frozen)
+	for _, p := range failing(in, d) {
+		add(&p)
+	}
 	for _, j := range in.Identity.Joins {
 		if planned(in, d, j) {
 			continue

@@ -47,6 +47,9 @@ func TestReport_NamesEveryProblemOnce(t *testing.T) {
 		{"beside one that is held back", formed(5).stopped(4).silent(2).with(func(s *scene) {
 			s.failed(strategy.Decide(s.Input).Operation, 1, 0)
 		}), []string{"CKE207 n1", "CKE201 n2", "CKE212 n4"}},
+		{"beside one that failed and is tried again", formed(5).stopped(4).silent(2).with(func(s *scene) {
+			s.failed(strategy.Decide(s.Input).Operation, 1, time.Minute)
+		}), []string{"CKE207 n1", "CKE201 n2", "CKE212 n4"}},
 	} {
 		if diff := cmp.Diff(tt.want, told(tt.scene.report())); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", tt.name, diff)
@@ -80,5 +83,20 @@ func TestReport_AMemberWithoutAContainerIsStopped(t *testing.T) {
 	s.endpoint(3).Problem = "connection refused"
 	if m := s.report().Members[2]; m.State != "stopped" {
 		t.Errorf("%+v", m)
+	}
+}
+
+// A problem for which an operation fails again and again is as old as it is, not as its last attempt.
+func TestFailure_AProblemKeepsItsAge(t *testing.T) {
+	fails := func(f strategy.Failure, at time.Time, codes ...cke.Code) strategy.Failure {
+		var all []cke.Problem
+		for _, code := range codes {
+			all = append(all, cke.Problem{Code: code, Node: "n1", Since: at})
+		}
+		return f.Again(at, "it broke", all)
+	}
+	f := fails(fails(strategy.Failure{}, noon, cke.CodeImage), noon.Add(time.Minute), cke.CodeImage, cke.CodeDiskFull)
+	if p := f.Problems; f.Count != 2 || !p[0].Since.Equal(noon) || !p[1].Since.Equal(noon.Add(time.Minute)) {
+		t.Errorf("%+v", f)
 	}
 }

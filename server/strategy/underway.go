@@ -205,10 +205,7 @@ func (in *Input) acting(r cke.Entry, n cke.Node, t cke.Turn) verdict {
 	answers := in.answers(n)
 	same := answers && r.Boot.Known() && seen.Boot == r.Boot // it has not rebooted
 	idle := (same || answers && !t.Boots) && r.Agent == ""   // and no command of ours may still let it
-	from, limit := r.StartedAt, time.Duration(t.CommandTimeout+t.BootTimeout)
-	if ended {
-		from, limit = r.CommandEndedAt, time.Duration(t.BootTimeout)
-	}
+	from, limit := backWithin(r, t)
 	_, carries := in.Identity.On(n)
 	switch {
 	case carries && !in.Seen.Etcd.Quorate && answers && (idle && (!ended || r.Error != "") || r.Canceled || in.forgotten(r)):
@@ -234,6 +231,14 @@ func (in *Input) acting(r cke.Entry, n cke.Node, t cke.Turn) verdict {
 		return in.disabledAgain(r, idle)
 	}
 	return in.runEntry(r, n, t, true)
+}
+
+// backWithin is from when on, and within how long, a node has to be back from an attempt.
+func backWithin(r cke.Entry, t cke.Turn) (from time.Time, limit time.Duration) {
+	if r.CommandEndedAt.IsZero() {
+		return r.StartedAt, time.Duration(t.CommandTimeout + t.BootTimeout)
+	}
+	return r.CommandEndedAt, time.Duration(t.BootTimeout)
 }
 
 // forgotten reports whether the agent that asked for a reboot does not now: it is not about to reboot, or it has.

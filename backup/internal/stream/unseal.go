@@ -192,7 +192,7 @@ func (d *digestReader) Read(p []byte) (int, error) {
 	d.h.Write(p[:n])
 	d.left -= int64(n)
 	if err != nil && !errors.Is(err, io.EOF) {
-		d.err = fmt.Errorf("read: %w", err)
+		d.err = fmt.Errorf("read the object: %w", err)
 		return n, d.err
 	}
 	if err != nil && d.left > 0 {
