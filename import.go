@@ -22,6 +22,8 @@ type Import struct {
 	KeepOld bool `json:"keepOld,omitempty"`
 	// Reverting: the members of cke leave instead.
 	Reverting bool `json:"reverting,omitempty"`
+	// Turned is the id of the request that changed KeepOld or Reverting last.
+	Turned string `json:"turned,omitempty"`
 	// EndedAt is when the member list had none of the old members any more: the import is over.
 	EndedAt time.Time `json:"endedAt,omitzero"`
 }
@@ -55,6 +57,32 @@ func (i *Incarnation) Importing() *Import {
 		return nil
 	}
 	return i.Import
+}
+
+// OldListed returns the members of an old cluster that may serve until a restore of this incarnation has replaced them: those of the
+// last member list that is known, or all if none is.
+func (i *Incarnation) OldListed(list []Member) (may []OldMember) {
+	old := i.BeforeRestores().Importing()
+	if old == nil {
+		return nil
+	}
+	for _, o := range old.Members {
+		if list == nil || o.In(list) {
+			may = append(may, o)
+		}
+	}
+	return may
+}
+
+// Answers reports whether an answer is that of the old member, in the cluster of this id.
+func (o OldMember) Answers(e EndpointStatus, clusterID string) bool {
+	return e.Problem == "" && e.MemberID == o.ID && e.ClusterID == clusterID
+}
+
+// ImportsFirst reports whether an import is under way that was given no member yet: its first one is added as a cluster is
+// bootstrapped, because another cluster of this name may serve.
+func (i Identity) ImportsFirst() bool {
+	return i.Incarnation.Importing() != nil && len(i.Joins)+len(i.Ended) == 0
 }
 
 // Has reports whether a member is one of the old cluster.

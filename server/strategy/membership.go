@@ -273,7 +273,7 @@ func firstFree(in *Input, all []verdict) verdict {
 // addMember: a declared control-plane node carries no member. One that cannot take a member does not keep others
 // waiting.
 func addMember(in *Input) verdict {
-	if in.importing() != nil && len(in.Identity.Joins)+len(in.Identity.Ended) == 0 { // another cluster of this name may serve on the nodes
+	if in.Identity.ImportsFirst() {
 		if blockers := bootstrapGate(in); blockers != nil {
 			return note("no member is added to the old cluster yet: "+list(blockers), blockers...)
 		}
