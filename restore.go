@@ -115,7 +115,7 @@ func (i Incarnation) With(next Incarnation) Incarnation {
 	}
 	if i.Import != nil && next.Import != nil {
 		from := *i.Import
-		from.KeepOld, from.Reverting, from.EndedAt = next.Import.KeepOld, next.Import.Reverting, next.Import.EndedAt
+		from.KeepOld, from.Reverting, from.Turned, from.EndedAt = next.Import.KeepOld, next.Import.Reverting, next.Import.Turned, next.Import.EndedAt
 		i.Import = &from
 	}
 	if i.Restore != nil && next.Restore != nil {
