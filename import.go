@@ -85,6 +85,18 @@ func (i Identity) ImportsFirst() bool {
 	return i.Incarnation.Importing() != nil && len(i.Joins)+len(i.Ended) == 0
 }
 
+// Of returns the old member that an answer is from: by its id, or by where it was asked.
+func (i *Import) Of(e EndpointStatus) (o OldMember, is bool) {
+	if i == nil || e.Join != "" {
+		return o, false
+	}
+	at := slices.IndexFunc(i.Members, func(o OldMember) bool { return o.ID == e.MemberID || o.URL == e.URL })
+	if at < 0 {
+		return o, false
+	}
+	return i.Members[at], true
+}
+
 // Has reports whether a member is one of the old cluster.
 func (i *Import) Has(m Member) bool {
 	return i != nil && slices.ContainsFunc(i.Members, func(o OldMember) bool { return o.ID == m.ID })

@@ -23,7 +23,7 @@ type tally struct {
 func tallyOf(in *Input) tally {
 	var t tally
 	if inc := in.Identity.Incarnation; inc != nil {
-		_, _, t.apart = in.Identity.Ours(in.Seen.Etcd).Apart(inc.ClusterID)
+		_, _, t.apart = in.Identity.Ours(in.Seen.Etcd).Apart(inc.ClusterID, inc.Importing())
 	}
 	for _, m := range in.Seen.Etcd.Members {
 		if m.Learner || m.Name == "" {
