@@ -59,6 +59,19 @@ func (i *Incarnation) Importing() *Import {
 	return i.Import
 }
 
+// imported returns the import that an incarnation in place of this one comes from, which is over: what the old cluster handed over is
+// still to be replaced.
+func (i *Incarnation) imported(now time.Time) *Import {
+	if i == nil || i.Import == nil {
+		return nil
+	}
+	from := *i.Import
+	if from.EndedAt.IsZero() {
+		from.EndedAt = now.UTC()
+	}
+	return &from
+}
+
 // OldListed returns the members of an old cluster that may serve until a restore of this incarnation has replaced them: those of the
 // last member list that is known, or all if none is.
 func (i *Incarnation) OldListed(list []Member) (may []OldMember) {
@@ -140,7 +153,12 @@ func (i Identity) Asked() (urls []string) {
 	for _, j := range i.Joins {
 		urls = append(urls, j.ClientURL())
 	}
-	return append(urls, i.Incarnation.Importing().URLs()...)
+	for _, url := range i.Incarnation.Importing().URLs() {
+		if !slices.Contains(urls, url) { // a member of cke is where an old one was
+			urls = append(urls, url)
+		}
+	}
+	return urls
 }
 
 // StrangerURL returns where a member that no membership names may be probed: where an old member answered, else see

@@ -144,7 +144,7 @@ func (f *Fleet) Update(spec cke.Cluster, identity cke.Identity) {
 		f.access(n).observe(changed)
 	}
 	for url, e := range f.members {
-		if !slices.Contains(sc.asked, url) && e.idle() {
+		if !slices.Contains(sc.asked, url) && e.idle() || e.old != sc.isOld(url) {
 			delete(f.members, url)
 			gone = append(gone, e.close)
 		}
@@ -156,6 +156,11 @@ func (f *Fleet) Update(spec cke.Cluster, identity cke.Identity) {
 	for _, close := range gone {
 		close()
 	}
+}
+
+// isOld reports whether a client URL is that of a member of an old cluster, and of none of cke.
+func (sc scope) isOld(url string) bool {
+	return slices.Contains(sc.old.URLs(), url) && !slices.ContainsFunc(sc.joins, func(j cke.Join) bool { return j.ClientURL() == url })
 }
 
 // equal reports whether both say that the same is to be observed.

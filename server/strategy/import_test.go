@@ -143,6 +143,47 @@ func TestDecide_ReplacesTheAuthorityOfAnOldCluster(t *testing.T) {
 	}
 }
 
+// etcd takes each name once: no member is added on a node that has the name of a foreign member, until that has left.
+func TestDecide_AddsNoMemberWithTheNameOfAnother(t *testing.T) {
+	named := func(s *scene) *scene {
+		s.unjoined(3)
+		s.Spec.Nodes[2].Hostname, s.Seen.Nodes[2].Node.Hostname = "old2", "old2"
+		return s
+	}
+	d := strategy.Decide(named(imported(3)).Input)
+	if len(d.Blockers) == 0 || d.Operation != nil || !strings.Contains(d.Blockers[0].Message, "has the name of") {
+		t.Errorf("%v: %s", d.Operation, d.Reason)
+	}
+	d = strategy.Decide(named(imported(3).left(2)).Input)
+	if _, adds := d.Operation.(op.AddMember); !adds {
+		t.Errorf("%v: %s", d.Operation, d.Reason)
+	}
+}
+
+// It is replaced, too, if the cluster was restored since, again and on another management host.
+func TestDecide_ReplacesTheAuthorityOfAnOldClusterAfterARestore(t *testing.T) {
+	s := imported(3)
+	s.Identity.Incarnation.Import.PeerAuthority = true
+	restored := func(id cke.Identity) *cke.Incarnation {
+		inc := cke.NewRestoration(s.Spec, id, cke.Restoration{}, noon)
+		inc.State = cke.Formed
+		return &inc
+	}
+	once := cke.NewIdentity(restored(s.Identity), nil)
+	twice := cke.NewIdentity(restored(once), nil)
+	for what, inc := range map[string]*cke.Incarnation{"once": once.Incarnation, "twice": twice.Incarnation, "elsewhere": restored(once.Awaiting(noon))} {
+		after := formed(3)
+		after.Identity.Incarnation.Import = inc.Import
+		d := strategy.Decide(after.Input)
+		if r, is := d.Operation.(op.RotateAuthority); !is || r.Authority != cke.PeerAuthority || inc.Importing() != nil {
+			t.Errorf("%s: %v: %s", what, d.Operation, d.Reason)
+		}
+	}
+	if s.Identity.Incarnation.Importing() == nil {
+		t.Error("the import is over though the restore may be canceled")
+	}
+}
+
 // A cluster that was never imported is decided on as before: no rule of imports speaks.
 func TestDecide_RulesOfImportsAreSilentElsewhere(t *testing.T) {
 	for _, s := range []*scene{blank(3), formed(3), forming(3, true), abandoned(3), awaiting(3), formed(3).stranger("x"), formed(3).lost()} {

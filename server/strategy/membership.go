@@ -407,17 +407,6 @@ func foreign(s cke.NodeStatus, except string) []cke.Problem {
 	return found
 }
 
-// strangersOn are the members on a node that cke does not know and leaves alone. Two members on one node would share
-// its ports, and one of ours at the same peer URL would be taken for the foreign member, without its data.
-func strangersOn(in *Input, n cke.Node) []cke.Problem {
-	var found []cke.Problem
-	for _, m := range in.strangersAt(n.Address) {
-		found = append(found, cke.Problem{Code: cke.CodeStranger, Node: n.Name(), Message: fmt.Sprintf("foreign member %s is on this node", nameOf(m)),
-			Remedy: strangerRemedy(in, m)})
-	}
-	return found
-}
-
 // inTurn yields the memberships with the leader's last.
 func inTurn(in *Input) iter.Seq[cke.Join] {
 	return func(yield func(cke.Join) bool) {
