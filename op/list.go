@@ -50,7 +50,7 @@ func readList(ctx context.Context, e Env) (memberList, cke.Identity, error) {
 		case err != nil:
 			failed = append(failed, err)
 		case clusterID == id.Incarnation.ClusterID:
-			return memberList{via: a.url, members: members}, id, nil
+			return memberList{via: a.url, members: members}, id, oneOfTwo(ctx, e, id, a.url, members)
 		case slices.Contains(id.Freeze.Tolerated(), cke.OtherID(a.join, clusterID)):
 			failed = append(failed, fmt.Errorf("%s answers with cluster id %s", a.name, clusterID))
 		default:
@@ -58,6 +58,24 @@ func readList(ctx context.Context, e Env) (memberList, cke.Identity, error) {
 		}
 	}
 	return memberList{}, id, fmt.Errorf("no member gives a member list: %w", cmp.Or(errors.Join(failed...), cke.ErrNotReady))
+}
+
+// oneOfTwo refuses a list that was read through an old member if another one serves that it lacks: nobody but cke removes them, and none that
+// it has removed serves. The larger cluster may be the other one.
+func oneOfTwo(ctx context.Context, e Env, id cke.Identity, via string, list []cke.Member) error {
+	old := id.Incarnation.Importing()
+	if !slices.Contains(old.URLs(), via) {
+		return nil
+	}
+	for _, o := range old.Members {
+		if o.In(list) {
+			continue
+		}
+		if s := e.Etcd.Endpoint(ctx, o.URL); s.MemberID == o.ID && s.Serves(id.Incarnation.ClusterID) {
+			return &cke.Error{Code: cke.CodeSplitBrain, What: fmt.Sprintf("member %s of the old cluster serves at %s, and is not in the member list of %s", o.Name, o.URL, via), Unchanged: true, Err: cke.ErrConflict}
+		}
+	}
+	return nil
 }
 
 // of returns the entry of a join.

@@ -69,3 +69,20 @@ func (s *scene) twin(i int) cke.EndpointStatus {
 	id := string(rune('0' + i))
 	return cke.EndpointStatus{URL: "http://10.9.9." + id + ":2379", Serializable: true, Linearizable: true, ClusterID: "c1", MemberID: "o" + id, LeaderID: "o" + id}
 }
+
+// Two histories serve under one id before cke has a voter, and the list is read from the smaller one: nothing is added to either, at the
+// first look either.
+func TestDecide_AddsNoMemberToOneOfTwoOldClusters(t *testing.T) {
+	for _, before := range []bool{false, true} {
+		s := imported(3).unjoined(3).unjoined(2).unjoined(1)
+		s.Seen.Etcd.Members = s.Seen.Etcd.Members[:1]
+		s.old(2).LeaderID, s.old(3).LeaderID = "o2", "o2"
+		if before {
+			s.Before.Etcd, s.Before.Incarnation = s.Seen.Etcd, s.Identity.Incarnation.ID
+		}
+		d := strategy.Decide(s.Input)
+		if _, freezes := d.Operation.(op.Freeze); freezes != before || !freezes && d.Operation != nil {
+			t.Errorf("seen before: %v: %v: %s", before, d.Operation, d.Reason)
+		}
+	}
+}
