@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"regexp"
+	"slices"
 	"time"
 
 	"cke"
@@ -63,6 +64,19 @@ func (s pageStore) Status(_ context.Context, name string) (st cke.Status, err er
 	err = json.Unmarshal(s.statuses[name], &st)
 	st.ObservedAt = time.Now()
 	return st, err
+}
+
+// observedAt is the time of the observation in a status.
+var observedAt = regexp.MustCompile(`"observedAt":"[^"]*"`)
+
+// Statuses returns them as they were stored just now.
+func (s pageStore) Statuses(context.Context) (map[string][]byte, error) {
+	texts, now := map[string][]byte{}, time.Now().UTC().Format(`"observedAt":"`+time.RFC3339Nano+`"`)
+	for name, text := range s.statuses {
+		at := observedAt.FindIndex(text)
+		texts[name] = slices.Concat(text[:at[0]], []byte(now), text[at[1]:])
+	}
+	return texts, nil
 }
 
 func (s pageStore) Identity(_ context.Context, name string) (cke.Identity, error) {
@@ -133,22 +147,31 @@ func benchPage(ctx context.Context, _ *host) ([]figure, error) {
 	}
 	served := httptest.NewServer(page)
 	defer served.Close()
+	// share returns what share of a core this process uses.
+	share := func() (float64, error) {
+		start := usedCPU()
+		err := pause(ctx, openFor)
+		return 100 * (usedCPU() - start).Seconds() / openFor.Seconds(), err
+	}
+	closed, err1 := share()
+	if err1 != nil {
+		return nil, err1
+	}
 	watching, close := context.WithCancel(ctx)
 	defer close()
-	if _, err1 := watch(watching, served.URL+"/events", 1); err1 != nil {
+	if _, err := watch(watching, served.URL+"/events", 1); err != nil {
+		return nil, err
+	}
+	open, err1 := share()
+	if err1 != nil {
 		return nil, err1
 	}
-	start := usedCPU()
-	if err1 := pause(ctx, openFor); err1 != nil {
-		return nil, err1
-	}
-	open := 100 * (usedCPU() - start).Seconds() / openFor.Seconds()
 	return []figure{
 		{name: "page: list of 100 clusters, uncompressed", value: plain, unit: "kB"},
 		{name: "page: list of 100 clusters, as sent", value: list, unit: "kB", target: 60},
 		{name: "page: list of 100 clusters, rendered", value: rendered, unit: "ms", target: 20},
 		{name: "page: list of 100 clusters, with reading", value: read, unit: "ms"},
-		{name: "page: list of 100 clusters, open: share of a core", value: open, unit: "%", target: 0.1},
+		{name: "page: list of 100 clusters, open: share of a core above none", value: open - closed, unit: "%", target: 0.1},
 		{name: "page: one cluster, as sent", value: one, unit: "kB", target: 60},
 		{name: "page: one cluster, with reading", value: oneTook, unit: "ms", target: 10}, // every 10 s: 0.1 % of a core
 	}, err

@@ -54,7 +54,7 @@ func unusable(err error) bool {
 func bounded(r *http.Request, body io.ReadCloser) io.ReadCloser {
 	what := r.Method + " " + r.URL.Path
 	switch path := r.URL.Path; {
-	case strings.HasSuffix(path, "/archive"), strings.HasSuffix(path, "/logs"):
+	case strings.HasSuffix(path, "/archive"), strings.HasSuffix(path, "/logs"), strings.HasSuffix(path, "/attach"):
 		return body // whoever reads it takes a part at a time, and as much of it as is needed
 	case strings.HasSuffix(path, "/events"), strings.HasSuffix(path, "/images/create"), strings.HasSuffix(path, "/images/load"):
 		return &boundedBody{ReadCloser: body, what: "a message of " + what, limit: engineLineLimit, lines: true}

@@ -5,13 +5,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math"
+	"net/http"
 	"time"
 
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/filters"
 	"github.com/docker/docker/api/types/mount"
 	"github.com/docker/docker/api/types/volume"
+	"github.com/docker/docker/client"
 
 	"cke"
 )
@@ -102,11 +105,28 @@ func (d *docker) leftVolumes(ctx context.Context, before time.Time) (names []str
 	return names, meaning(err)
 }
 
-// output returns what a running container writes to stdout and stderr, once it has ended.
-func (d *docker) output(ctx context.Context, id string) (stdout, stderr []byte, err error) {
-	var out, trouble bytes.Buffer
-	err = d.log(ctx, id, container.LogsOptions{Follow: true}, maxLog, &out, &trouble)
-	return out.Bytes(), trouble.Bytes(), err
+// attach returns what a container will write to stdout and stderr, in frames. The engine's log does not do for one that is removed when
+// it ends: its file may be gone before it is read. The library's own function would dial by itself.
+func (d *docker) attach(ctx context.Context, id string) (io.ReadCloser, error) {
+	path := fmt.Sprintf("http://%s/v%s/containers/%s/attach?stream=1&stdout=1&stderr=1", client.DummyHost, d.api.ClientVersion(), id)
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, path, nil)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := d.api.HTTPClient().Do(r)
+	if err != nil {
+		return nil, err
+	}
+	if resp.StatusCode == http.StatusOK {
+		return resp.Body, nil
+	}
+	defer resp.Body.Close()
+	said, _ := io.ReadAll(io.LimitReader(resp.Body, lastWordsLength))
+	err = fmt.Errorf("attach to container %s: %s: %s", id, resp.Status, bytes.TrimSpace(said))
+	if resp.StatusCode == http.StatusNotFound {
+		err = fmt.Errorf("%w: %w", cke.ErrNotFound, err)
+	}
+	return nil, err
 }
 
 // leastLine, in bytes, is how long etcd's lines are at least, all told.

@@ -54,17 +54,23 @@ func (f *Fleet) Visit(ctx context.Context, n cke.Node, v Visit, start func(conte
 			return err
 		}
 		defer func() { err = errors.Join(err, m.endVisit(ctx, name)) }()
+		said, err := s.engine.attach(ctx, name)
+		if err != nil {
+			return err
+		}
+		defer said.Close()
 		if err := start(ctx); err != nil {
 			return err
 		}
 		if err := s.engine.start(ctx, name); err != nil {
 			return err
 		}
-		out, trouble, err := s.engine.output(ctx, name)
-		if err == nil && len(trouble) > 0 {
-			err = errors.New(shorten(strings.TrimSpace(string(trouble)), lastWordsLength))
+		var out, trouble bytes.Buffer
+		err = frames(&out, &trouble, io.LimitReader(said, maxLog))
+		if err == nil && trouble.Len() > 0 {
+			err = errors.New(shorten(strings.TrimSpace(trouble.String()), lastWordsLength))
 		}
-		stdout = out
+		stdout = out.Bytes()
 		return err
 	})
 	return stdout, err

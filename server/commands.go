@@ -27,7 +27,7 @@ type Commands struct {
 
 	mu      sync.Mutex
 	seen    map[attempt]*cke.EntrySeen
-	watched map[attempt]context.CancelFunc
+	watched map[attempt]watched
 	running map[attempt]context.CancelCauseFunc
 }
 
@@ -35,6 +35,12 @@ type Commands struct {
 type attempt struct {
 	entry  string
 	number int
+}
+
+// watched is a machine that is looked at.
+type watched struct {
+	end  context.CancelFunc
+	look chan struct{} // takes what asks for a look now
 }
 
 // CommandRunner runs the commands of the daemon's configuration.
@@ -45,8 +51,10 @@ type CommandRunner interface {
 	Run(ctx context.Context, run cke.CommandRun, args ...string) (output string, err error)
 }
 
-// Pauses between two looks at a machine that reboots: in the first minute, and later.
+// Pauses between two looks at a machine that reboots: in the first minute, and later. One that does not answer costs little, and is
+// looked at more often: it may be back. The end of a command asks for a look, too.
 const (
+	bootLookDown  = time.Second
 	bootLookEvery = 5 * time.Second
 	bootLookLater = 15 * time.Second
 	// bootLookLimit bounds one look, wipedLimit the image that a machine gets that was wiped.
@@ -62,7 +70,7 @@ var _ cke.Commands = (*Commands)(nil)
 // in a process that was frozen and wakes: it is asked right before each program starts.
 func NewCommands(ctx context.Context, machines cke.Machines, runner CommandRunner, guard func() error, now func() time.Time, log *slog.Logger) *Commands {
 	return &Commands{machines: machines, runner: runner, guard: guard, now: now, log: log, ctx: ctx, changed: make(chan struct{}, 1),
-		seen: map[attempt]*cke.EntrySeen{}, watched: map[attempt]context.CancelFunc{}, running: map[attempt]context.CancelCauseFunc{}}
+		seen: map[attempt]*cke.EntrySeen{}, watched: map[attempt]watched{}, running: map[attempt]context.CancelCauseFunc{}}
 }
 
 // errOver is why a command is killed whose attempt is over.
@@ -169,6 +177,12 @@ func (r *Commands) run(ctx context.Context, a attempt, run cke.CommandRun) {
 	r.of(a, func(s *cke.EntrySeen) {
 		s.Running, s.Ended = false, &end
 		delete(r.running, a)
+		if w, is := r.watched[a]; is {
+			select {
+			case w.look <- struct{}{}:
+			default:
+			}
+		}
 	})
 	r.news()
 }
@@ -204,9 +218,9 @@ func (r *Commands) Update(c cke.Cluster, id cke.Identity, asked cke.Requests) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for a, end := range r.watched {
+	for a, w := range r.watched {
 		if !wanted[a] {
-			end()
+			w.end()
 			delete(r.watched, a)
 		}
 	}
@@ -230,29 +244,37 @@ func (r *Commands) Update(c cke.Cluster, id cke.Identity, asked cke.Requests) {
 func (r *Commands) watch(a attempt, e cke.Entry, t cke.Turn, n cke.Node, cluster, image string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.watched[a] != nil || r.ctx.Err() != nil {
+	if _, is := r.watched[a]; is || r.ctx.Err() != nil {
 		return
 	}
 	ctx, cancel := context.WithCancel(r.ctx)
-	r.watched[a] = cancel
+	w := watched{cancel, make(chan struct{}, 1)}
+	r.watched[a] = w
 	check := cke.CommandRun{Name: t.Check, Entry: e.ID, Attempt: e.Attempt, Cluster: cluster, Node: n, On: e.On, Limit: time.Duration(t.CommandTimeout)}
 	r.wg.Go(func() {
 		for began := r.now(); ctx.Err() == nil; {
-			r.look(ctx, a, e, n, image)
+			answers := r.look(ctx, a, e, n, image)
 			if check.Name != "" {
 				r.check(ctx, a, e, t, check)
 			}
 			pause := bootLookEvery
-			if r.now().Sub(began) > time.Minute {
+			switch late := r.now().Sub(began) > time.Minute; {
+			case !answers && !late:
+				pause = bootLookDown
+			case answers && late:
 				pause = bootLookLater
 			}
-			_ = sleep(ctx, pause)
+			select {
+			case <-ctx.Done():
+			case <-w.look:
+			case <-time.After(pause):
+			}
 		}
 	})
 }
 
-// look reads which boot of a machine runs.
-func (r *Commands) look(ctx context.Context, a attempt, e cke.Entry, n cke.Node, image string) {
+// look reads which boot of a machine runs. It reports whether the machine answers.
+func (r *Commands) look(ctx context.Context, a attempt, e cke.Entry, n cke.Node, image string) bool {
 	limited, cancel := context.WithTimeout(ctx, bootLookLimit)
 	m := r.machines.Machine(n)
 	boot, err := m.Boot(limited, image)
@@ -265,7 +287,7 @@ func (r *Commands) look(ctx context.Context, a attempt, e cke.Entry, n cke.Node,
 		cancel()
 	}
 	if ctx.Err() != nil {
-		return
+		return true
 	}
 	rebooted := false
 	r.of(a, func(s *cke.EntrySeen) {
@@ -280,6 +302,7 @@ func (r *Commands) look(ctx context.Context, a attempt, e cke.Entry, n cke.Node,
 	if rebooted {
 		r.news()
 	}
+	return err == nil
 }
 
 // check asks whether a machine is ready that has rebooted, or whose command has ended.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -19,6 +20,23 @@ func (s *Store) Status(ctx context.Context, cluster string) (cke.Status, error) 
 	}
 	_, err := s.get(ctx, s.keys.status(cluster), &status)
 	return status, s.fail("read the status of "+cluster, err)
+}
+
+// Statuses returns what the leader daemons last reported, as it is stored: a cke.Status in JSON for each cluster that has one.
+func (s *Store) Statuses(ctx context.Context) (map[string][]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.patience)
+	defer cancel()
+	prefix := s.keys.status("")
+	r := under(prefix)
+	resp, err := s.client.Get(ctx, r.start, r.options()...)
+	if err != nil {
+		return nil, s.fail("read the statuses", err)
+	}
+	texts := make(map[string][]byte, len(resp.Kvs))
+	for _, kv := range resp.Kvs {
+		texts[strings.TrimPrefix(string(kv.Key), prefix)] = kv.Value
+	}
+	return texts, nil
 }
 
 // WatchStatus delivers the status at once, if there is one, and then whenever the leader daemon has reported another.

@@ -2,7 +2,9 @@ package storage
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"reflect"
 	"slices"
 	"testing"
 
@@ -34,6 +36,34 @@ func TestWatchClusters_DeliversTheSetAtOnceAndWhenItChanges(t *testing.T) {
 	}
 	if got := <-sets; !slices.Equal(got, []string{"a"}) {
 		t.Errorf("got %v", got)
+	}
+}
+
+func TestStatuses_AreThoseOfAllClusters(t *testing.T) {
+	s := newStore(t)
+	ctx := testContext(t)
+	if texts, err := s.Statuses(ctx); err != nil || len(texts) != 0 {
+		t.Fatalf("%s, %v", texts, err)
+	}
+	for _, name := range []string{"a", "b", "c"} {
+		setCluster(t, s, name)
+		if name == "c" {
+			continue // no daemon has reported it
+		}
+		if err := campaign(t, s, name, "here").PutStatus(ctx, cke.Status{Cluster: name, Summary: "of " + name}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	texts, err := s.Statuses(ctx)
+	if err != nil || len(texts) != 2 {
+		t.Fatalf("%s, %v", texts, err)
+	}
+	for name, text := range texts {
+		want, err := s.Status(ctx, name)
+		var got cke.Status
+		if err != nil || json.Unmarshal(text, &got) != nil || !reflect.DeepEqual(got, want) || got.Summary != "of "+name {
+			t.Errorf("%s: %s, want %+v, %v", name, text, want, err)
+		}
 	}
 }
 

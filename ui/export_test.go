@@ -1,11 +1,7 @@
 package ui
 
-// Renders is how often a live page was rendered.
-func (p *Page) Renders() int {
-	p.hub.mu.Lock()
-	defer p.hub.mu.Unlock()
-	return p.hub.renders
-}
+// Renders is how often the parts of a page were rendered.
+func (p *Page) Renders() int { return int(p.hub.renders.Load()) }
 
 // Viewers is how many streams are open.
 func (p *Page) Viewers() int {

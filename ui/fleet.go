@@ -1,9 +1,12 @@
 package ui
 
 import (
+	"bytes"
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
@@ -61,8 +64,8 @@ func (q query) events(v string) string {
 // row is one cluster in the list.
 type row struct {
 	clock
-	Name  string
-	S     cke.Status
+	Name string
+	report
 	Known bool
 	// leader leads the cluster now; it is read where the status does not say so. nil: none does.
 	leader *cke.Leader
@@ -220,16 +223,17 @@ type fleet struct {
 	// Calm is the first row that needs no attention, if others come before it; CalmRows is how many there are.
 	Calm     string
 	CalmRows int
+	// shows differs between lists that show something else than other ages.
+	shows string
 }
-
-// readersAtOnce is how many clusters are read side by side.
-const readersAtOnce = 8
 
 // lately are the rows that were read last, for all viewers.
 type lately struct {
-	mu   sync.Mutex
-	at   time.Time
-	rows []row
+	mu      sync.Mutex
+	at      time.Time
+	rows    []row
+	reports map[string]report
+	count   int64
 }
 
 // rowsFresh is how long rows are shown to other viewers, too.
@@ -259,40 +263,66 @@ func (p *Page) readRows(ctx context.Context) ([]row, error) {
 	if err != nil {
 		return nil, err
 	}
-	all, failed := make([]row, len(names)), make([]error, len(names))
-	work := make(chan int)
-	var wg sync.WaitGroup
-	now := p.Now()
-	for range min(readersAtOnce, len(names)) {
-		wg.Go(func() {
-			for i := range work {
-				all[i] = row{clock: clock{now}, Name: names[i]}
-				st, err := s.Status(ctx, names[i])
-				switch {
-				case err == nil:
-					all[i].S, all[i].Known = st, true
-				case !errors.Is(err, cke.ErrNotFound):
-					failed[i] = err
-					continue
-				}
-				if all[i].Stale() {
-					all[i].leader, failed[i] = leader(ctx, s, names[i])
-				}
-			}
-		})
-	}
-	for i := range names {
-		work <- i
-	}
-	close(work)
-	wg.Wait()
-	if err := errors.Join(failed...); err != nil {
+	texts, err := s.Statuses(ctx)
+	if err != nil {
 		return nil, err
 	}
+	all, reports, now := make([]row, len(names)), map[string]report{}, p.Now()
+	for i, name := range names {
+		r := row{clock: clock{now}, Name: name}
+		if text, stored := texts[name]; stored {
+			if r.report, err = p.lately.read(name, text); err != nil {
+				return nil, err
+			}
+			r.Known, reports[name] = true, r.report
+		}
+		if r.Stale() {
+			if r.leader, err = leader(ctx, s, name); err != nil {
+				return nil, err
+			}
+		}
+		all[i] = r
+	}
+	p.lately.reports = reports
 	slices.SortStableFunc(all, func(a, b row) int {
 		return cmp.Or(cke.CompareBools(a.healthy(), b.healthy()), cmp.Compare(a.worst(), b.worst()), cmp.Compare(a.Name, b.Name))
 	})
 	return all, nil
+}
+
+// report is a status that was read. Text is what is stored, without the time of the observation; it has another number than any before.
+type report struct {
+	S      cke.Status
+	text   []byte
+	number int64
+}
+
+// read decodes a status. A leader stores one again and again while nothing but the time changes.
+func (l *lately) read(name string, text []byte) (report, error) {
+	rest, observed := withoutTime(text)
+	if r := l.reports[name]; r.text != nil && observed != nil && bytes.Equal(r.text, rest) {
+		err := r.S.ObservedAt.UnmarshalJSON(observed)
+		return r, err
+	}
+	l.count++
+	r := report{text: rest, number: l.count}
+	if err := json.Unmarshal(text, &r.S); err != nil {
+		return r, fmt.Errorf("read the status of %s: %w", name, err)
+	}
+	return r, nil
+}
+
+// observedAt comes before the time of the observation, a text of JSON, in a status.
+const observedAt = `"observedAt":`
+
+// withoutTime cuts the time of the observation out of a status in JSON; nil: it is not found.
+func withoutTime(text []byte) (rest, observed []byte) {
+	before, after, found := bytes.Cut(text, []byte(observedAt))
+	end := bytes.IndexByte(after, ',')
+	if !found || end < 0 {
+		return text, nil
+	}
+	return slices.Concat(before, after[end:]), after[:end]
 }
 
 // fleet reads the list that a filter leaves.
@@ -300,6 +330,7 @@ func (p *Page) fleet(ctx context.Context, q query) (fleet, error) {
 	rows, err := p.rows(ctx)
 	f := fleet{clock: clock{p.Now()}, Clusters: len(rows), Text: q.text, Filter: q.health, Healths: cke.Healths()}
 	for _, r := range rows {
+		f.shows += fmt.Sprintln(r.Name, r.number, r.Stale(), r.Old(r.S.ObservedAt), r.LedBy())
 		if !r.healthy() {
 			f.Unhealthy++
 		}
@@ -335,7 +366,7 @@ func (p *Page) fleetPage(ctx context.Context, r *http.Request) (view, error) {
 
 // liveView is a page of parts with their stream.
 func (p *Page) liveView(ctx context.Context, q query, v view) (view, error) {
-	i, err := p.image(ctx, q)
+	i, err := p.image(ctx, q, nil)
 	if err != nil {
 		return v, err
 	}
@@ -346,17 +377,22 @@ func (p *Page) liveView(ctx context.Context, q query, v view) (view, error) {
 }
 
 // image renders the parts of a page.
-func (p *Page) image(ctx context.Context, q query) (*image, error) {
+// before is the one that was rendered last; nil: none was.
+func (p *Page) image(ctx context.Context, q query, before *image) (*image, error) {
 	if q.cluster == "" {
 		f, err := p.fleet(ctx, q)
 		if err != nil {
 			return nil, err
 		}
-		i := &image{seen: map[string]int64{}}
+		i := &image{seen: map[string]int64{}, shows: f.shows}
 		for _, r := range f.Rows {
 			if r.Known {
 				i.seen[r.Name] = r.S.ObservedAt.UnixMilli()
 			}
+		}
+		if before != nil && before.shows == i.shows {
+			i.parts = before.parts
+			return i, nil
 		}
 		return i, p.parts(i, f, "fleet-headline", "fleet-rows")
 	}
@@ -374,6 +410,7 @@ var clusterParts = []string{"headline", "problems", "members", "now", "next", "i
 
 // parts renders parts into an image.
 func (p *Page) parts(i *image, data any, names ...string) error {
+	p.hub.renders.Add(1)
 	for _, name := range names {
 		var b strings.Builder
 		if err := p.templates.ExecuteTemplate(&b, name, data); err != nil {

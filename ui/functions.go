@@ -121,7 +121,9 @@ func (f facts) Mark() string {
 // MarkClass is the class of the mark.
 func (f facts) MarkClass() string { return f.row().MarkClass() }
 
-func (f facts) row() row { return row{clock: f.clock, Name: f.Name, S: f.S, Known: f.Known} }
+func (f facts) row() row {
+	return row{clock: f.clock, Name: f.Name, report: report{S: f.S}, Known: f.Known}
+}
 
 // ProblemClass is the class of the problems.
 func (f facts) ProblemClass() string {

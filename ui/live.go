@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -24,7 +25,7 @@ const (
 	// Pages are rendered again at least so often: while an operation runs, and while nothing happens.
 	runningEvery, idleEvery = time.Second, 30 * time.Second
 	// The list of clusters is read again after fleetEvery to fleetMost: fleetShare times as long as the reading took.
-	fleetEvery, fleetMost, fleetShare = 2 * time.Second, 10 * time.Second, 1000
+	fleetEvery, fleetMost, fleetShare = 2 * time.Second, 10 * time.Second, 3000
 )
 
 // part is a part of a page. Sum identifies what it shows, apart from ages.
@@ -43,6 +44,8 @@ type image struct {
 	running bool
 	// trouble is why the image is not of the present; empty: it is.
 	trouble string
+	// shows is what the list of clusters shows, but for ages.
+	shows string
 }
 
 // newPart finishes a part.
@@ -82,7 +85,7 @@ type hub struct {
 	mu      sync.Mutex
 	topics  map[string]*topic
 	viewers int
-	renders int // for tests
+	renders atomic.Int64 // for tests
 }
 
 func newHub(ctx context.Context, p *Page) *hub {
@@ -153,11 +156,12 @@ func (h *hub) run(ctx context.Context, t *topic, q query) {
 			}
 		}
 		start := time.Now()
-		i := h.render(ctx, q)
+		before, _ := t.now()
+		i := h.render(ctx, q, before)
 		if ctx.Err() != nil {
 			return
 		}
-		if before, _ := t.now(); i.trouble != "" && before != nil { // what was known stays
+		if i.trouble != "" && before != nil { // what was known stays
 			i.parts, i.seen = before.parts, before.seen
 		}
 		t.set(i)
@@ -181,16 +185,13 @@ func (h *hub) run(ctx context.Context, t *topic, q query) {
 	}
 }
 
-// render makes the image of a page.
-func (h *hub) render(ctx context.Context, q query) *image {
+// render makes the image of a page after another one.
+func (h *hub) render(ctx context.Context, q query, before *image) *image {
 	ctx, cancel := context.WithTimeout(ctx, renderLimit)
 	defer cancel()
-	h.mu.Lock()
-	h.renders++
-	h.mu.Unlock()
 	var i *image
 	err := h.page.guarded(func() (err error) {
-		i, err = h.page.image(ctx, q)
+		i, err = h.page.image(ctx, q, before)
 		return err
 	})
 	if err != nil {

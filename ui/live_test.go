@@ -112,6 +112,35 @@ func TestStream_SendsWhatChangedAndNothingElse(t *testing.T) {
 	}
 }
 
+// The list of clusters is rendered again only if a status says something else: leaders store one every ten seconds.
+func TestStream_TheListIsRenderedOnceWhileOnlyTimePasses(t *testing.T) {
+	t.Parallel()
+	w := everything()
+	p := page(t, w)
+	v := watch(t, served(t, p), "/events")
+	v.until("the whole list", func(e event) bool { return len(e.Parts) == 2 })
+	before := p.Renders()
+	w.change("healthy", func(c *stored) { c.status.ObservedAt = noon.Add(-time.Second) })
+	e := v.until("another observation", func(e event) bool { return e.Seen["healthy"] == noon.Add(-time.Second).UnixMilli() })
+	if n := p.Renders() - before; n != 0 || len(e.Parts) != 0 {
+		t.Errorf("the same state, seen again, was rendered %d times, and sent %d parts", n, len(e.Parts))
+	}
+	w.change("healthy", func(c *stored) { c.status.Ready, c.status.Summary = 2, "one member stopped" })
+	if e = v.until("a change", func(e event) bool { return len(e.Parts) > 0 }); !strings.Contains(e.Parts["fleet-rows"], "one member stopped") {
+		t.Errorf("%v", e.Parts)
+	}
+	w.change("healthy", func(c *stored) { c.status.ObservedAt = noon.Add(-time.Hour) })
+	if e = v.until("a status that is old", func(e event) bool { return len(e.Parts) > 0 }); !strings.Contains(e.Parts["fleet-rows"], "was READY") {
+		t.Errorf("%v", e.Parts)
+	}
+	w.breaks(errStore)
+	v.until("trouble", func(e event) bool { return e.Trouble != "" })
+	w.breaks(nil)
+	if e = v.until("the store is back", func(e event) bool { return e.Trouble == "" }); len(e.Parts) != 0 {
+		t.Errorf("what is as before was sent again: %d parts", len(e.Parts))
+	}
+}
+
 // A browser that has the page already gets nothing; one that has another one gets all of it.
 func TestStream_ContinuesWhereTheBrowserIs(t *testing.T) {
 	t.Parallel()

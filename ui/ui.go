@@ -33,6 +33,8 @@ type Store interface {
 	Spec(ctx context.Context, cluster string) (cke.Spec, error)
 	SpecLog(ctx context.Context, cluster string) ([]cke.Spec, error)
 	Status(ctx context.Context, cluster string) (cke.Status, error)
+	// Statuses returns the status of every cluster that has one, in JSON.
+	Statuses(ctx context.Context) (map[string][]byte, error)
 	Identity(ctx context.Context, cluster string) (cke.Identity, error)
 	RequestsOf(ctx context.Context, cluster string) (cke.Requests, error)
 	Leader(ctx context.Context, cluster string) (cke.Leader, error)

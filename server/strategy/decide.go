@@ -155,7 +155,7 @@ func (d Decision) beside(held *Decision) Decision {
 		d.Reason = held.Reason
 	}
 	d.Blockers = blockers
-	if d.Again == 0 || held.Again < d.Again {
+	if d.Again == 0 || held.Again > 0 && held.Again < d.Again {
 		d.Again = held.Again
 	}
 	return d

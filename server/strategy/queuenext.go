@@ -27,7 +27,11 @@ func queueNext(in *Input) verdict {
 	next, waits, failed := in.nextEntry()
 	if next == nil {
 		for _, r := range in.queueOrder() {
-			return note(fmt.Sprintf("%s waits: %s", r.What(), waits[r.ID])).upkeep().blocked(failed)
+			v := note(fmt.Sprintf("%s waits: %s", r.What(), waits[r.ID])).upkeep().blocked(failed)
+			if left := in.settles(in.settle()); left > 0 {
+				v = v.again(left)
+			}
+			return v
 		}
 		return pass()
 	}
