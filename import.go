@@ -22,6 +22,8 @@ type Import struct {
 	KeepOld bool `json:"keepOld,omitempty"`
 	// Reverting: the members of cke leave instead.
 	Reverting bool `json:"reverting,omitempty"`
+	// Turned is the id of the request that changed KeepOld or Reverting last.
+	Turned string `json:"turned,omitempty"`
 	// EndedAt is when the member list had none of the old members any more: the import is over.
 	EndedAt time.Time `json:"endedAt,omitzero"`
 }
@@ -55,6 +57,57 @@ func (i *Incarnation) Importing() *Import {
 		return nil
 	}
 	return i.Import
+}
+
+// imported returns the import that an incarnation in place of this one comes from, which is over: what the old cluster handed over is
+// still to be replaced.
+func (i *Incarnation) imported(now time.Time) *Import {
+	if i == nil || i.Import == nil {
+		return nil
+	}
+	from := *i.Import
+	if from.EndedAt.IsZero() {
+		from.EndedAt = now.UTC()
+	}
+	return &from
+}
+
+// OldListed returns the members of an old cluster that may serve until a restore of this incarnation has replaced them: those of the
+// last member list that is known, or all if none is.
+func (i *Incarnation) OldListed(list []Member) (may []OldMember) {
+	old := i.BeforeRestores().Importing()
+	if old == nil {
+		return nil
+	}
+	for _, o := range old.Members {
+		if list == nil || o.In(list) {
+			may = append(may, o)
+		}
+	}
+	return may
+}
+
+// Answers reports whether an answer is that of the old member, in the cluster of this id.
+func (o OldMember) Answers(e EndpointStatus, clusterID string) bool {
+	return e.Problem == "" && e.MemberID == o.ID && e.ClusterID == clusterID
+}
+
+// ImportsFirst reports whether an import is under way that was given no member yet: its first one is added as a cluster is
+// bootstrapped, because another cluster of this name may serve.
+func (i Identity) ImportsFirst() bool {
+	return i.Incarnation.Importing() != nil && len(i.Joins)+len(i.Ended) == 0
+}
+
+// Of returns the old member that an answer is from: by its id, or by where it was asked.
+func (i *Import) Of(e EndpointStatus) (o OldMember, is bool) {
+	if i == nil || e.Join != "" {
+		return o, false
+	}
+	at := slices.IndexFunc(i.Members, func(o OldMember) bool { return o.ID == e.MemberID || o.URL == e.URL })
+	if at < 0 {
+		return o, false
+	}
+	return i.Members[at], true
 }
 
 // Has reports whether a member is one of the old cluster.
@@ -100,7 +153,12 @@ func (i Identity) Asked() (urls []string) {
 	for _, j := range i.Joins {
 		urls = append(urls, j.ClientURL())
 	}
-	return append(urls, i.Incarnation.Importing().URLs()...)
+	for _, url := range i.Incarnation.Importing().URLs() {
+		if !slices.Contains(urls, url) { // a member of cke is where an old one was
+			urls = append(urls, url)
+		}
+	}
+	return urls
 }
 
 // StrangerURL returns where a member that no membership names may be probed: where an old member answered, else see

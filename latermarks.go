@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// NeedsDeleted reports whether Deleted is needed: no incarnation on record was formed.
+// NeedsDeleted reports whether Deleted is needed: cke made no member of an incarnation on record that was formed.
 func (i Identity) NeedsDeleted() bool {
-	return i.Incarnation == nil || i.Incarnation.State == Abandoned || i.Incarnation.State == Awaiting
+	return i.Incarnation == nil || i.ImportsFirst() || i.Incarnation.State == Abandoned || i.Incarnation.State == Awaiting
 }
 
 // IDs returns the ids of all incarnations and memberships on record, the present incarnation last.
@@ -32,7 +32,7 @@ func (i *Identity) AddArchived(was Identity, ended ...string) {
 }
 
 // MarkedLater returns the nodes that answer and have a mark of something that came after all that is on record, while no
-// incarnation was formed: the store is older than a cluster of this name, which may serve on other nodes. A deletion
+// incarnation was formed by members of cke: the store is older than a cluster of this name, which may serve on other nodes. A deletion
 // marks its incarnation last, and is on record.
 func (i Identity) MarkedLater(nodes []NodeStatus) (marked []Node) {
 	if !i.NeedsDeleted() {

@@ -360,9 +360,12 @@ func (e EndpointStatus) Serves(clusterID string) bool {
 
 // Apart returns two members of a cluster id that serve without each other: their leaders differ, or one is not in the
 // other's member list. An election or a removal between two answers appears the same for a moment. false: there are
-// none.
-func (s EtcdStatus) Apart(clusterID string) (one, other EndpointStatus, is bool) {
-	serves := func(e EndpointStatus) bool { return e.Join != "" && e.Serves(clusterID) } // a member that cke does not know is for a person to judge
+// none. Members of an old cluster count as those of cke do; any other one that cke does not know is for the operator to judge.
+func (s EtcdStatus) Apart(clusterID string, old *Import) (one, other EndpointStatus, is bool) {
+	serves := func(e EndpointStatus) bool {
+		_, known := old.Of(e)
+		return (known || e.Join != "") && e.Serves(clusterID)
+	}
 	listed := func(e EndpointStatus) bool {
 		return s.MembersSource != MembersLinearizable || slices.ContainsFunc(s.Members, func(m Member) bool { return m.ID == e.MemberID })
 	}

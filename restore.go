@@ -115,7 +115,7 @@ func (i Incarnation) With(next Incarnation) Incarnation {
 	}
 	if i.Import != nil && next.Import != nil {
 		from := *i.Import
-		from.KeepOld, from.Reverting, from.EndedAt = next.Import.KeepOld, next.Import.Reverting, next.Import.EndedAt
+		from.KeepOld, from.Reverting, from.Turned, from.EndedAt = next.Import.KeepOld, next.Import.Reverting, next.Import.Turned, next.Import.EndedAt
 		i.Import = &from
 	}
 	if i.Restore != nil && next.Restore != nil {
@@ -146,7 +146,7 @@ func NewRestoration(c Cluster, was Identity, r Restoration, now time.Time) Incar
 	}
 	inc := NewIncarnation(left, nil, now)
 	r.Freeze = was.Freeze
-	inc.State, inc.Restore = Restoring, &r
+	inc.State, inc.Restore, inc.Import = Restoring, &r, was.Incarnation.imported(now)
 	for _, j := range was.MayRun() {
 		inc.Restore.Fence = append(inc.Restore.Fence, j.ID)
 	}
@@ -193,7 +193,7 @@ func NewAwaiting(now time.Time) Incarnation {
 func (i Identity) Awaiting(now time.Time) Identity {
 	inc := NewAwaiting(now)
 	if was := i.Incarnation; was != nil {
-		inc.Previous, inc.Replaced, inc.SeenUpTo = was.Previous, was.Replaced, was.Floor()
+		inc.Previous, inc.Replaced, inc.SeenUpTo, inc.Import = was.Previous, was.Replaced, was.Floor(), was.imported(now)
 		switch was.State {
 		case Awaiting:
 		case Abandoned:

@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"fmt"
 	"net/url"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -23,7 +22,8 @@ import (
 type endpoint struct {
 	url       string
 	clientTLS func(context.Context) (*tls.Config, error)
-	plain     bool // it is of an old cluster that serves clients without TLS
+	old       bool // it is asked as a member of an old cluster is
+	plain     bool // it serves clients without TLS
 	guard     func() error
 	faults    *faults
 	every     time.Duration
@@ -52,7 +52,7 @@ func (f *Fleet) endpoint(url string) *endpoint {
 	e, ok := f.members[url]
 	if !ok {
 		e = &endpoint{url: url, clientTLS: f.config.ClientTLS, guard: f.guard, faults: &f.faults, every: f.config.Probe, wake: f.wake, used: time.Now(), open: map[*memberConn]bool{}}
-		if slices.Contains(f.scope.old.URLs(), url) {
+		if e.old = f.scope.isOld(url); e.old {
 			e.clientTLS, e.plain = f.config.OldTLS, strings.HasPrefix(url, "http://")
 		}
 		f.members[url] = e

@@ -88,7 +88,7 @@ type scope struct {
 	peerPort   int
 	nodes      []cke.Node // declared, then those of joins that are declared no more
 	joins      []cke.Join
-	old        *cke.Import // nil: no import is under way
+	old        *cke.Import // nil: no import is under way, or was before a restore
 	asked      []string    // client URLs of the members that are observed: those of joins, then those of old
 	clusterID  string      // on record; empty: not known yet
 	// stopped reports whether cke may have stopped the writes of the cluster of this id, which is not the one on record.
@@ -115,7 +115,7 @@ func (f *Fleet) Update(spec cke.Cluster, identity cke.Identity) {
 	spec = spec.WithDefaults()
 	o := spec.Options.Etcd
 	sc := scope{cluster: spec.Name, volumeName: o.VolumeName, image: o.Image, clientPort: o.ClientPort, peerPort: o.PeerPort,
-		nodes: slices.Clone(spec.Nodes), joins: slices.Clone(identity.Joins), old: identity.Incarnation.Importing(), asked: identity.Asked(), stopped: identity.MayStopWritesOf}
+		nodes: slices.Clone(spec.Nodes), joins: slices.Clone(identity.Joins), old: identity.Incarnation.BeforeRestores().Importing(), asked: identity.Asked(), stopped: identity.MayStopWritesOf}
 	if inc := identity.Incarnation; inc != nil {
 		sc.clusterID = inc.ClusterID
 	}
@@ -144,7 +144,7 @@ func (f *Fleet) Update(spec cke.Cluster, identity cke.Identity) {
 		f.access(n).observe(changed)
 	}
 	for url, e := range f.members {
-		if !slices.Contains(sc.asked, url) && e.idle() {
+		if !slices.Contains(sc.asked, url) && e.idle() || e.old != sc.isOld(url) {
 			delete(f.members, url)
 			gone = append(gone, e.close)
 		}
@@ -156,6 +156,11 @@ func (f *Fleet) Update(spec cke.Cluster, identity cke.Identity) {
 	for _, close := range gone {
 		close()
 	}
+}
+
+// isOld reports whether a client URL is that of a member of an old cluster, and of none of cke.
+func (sc scope) isOld(url string) bool {
+	return slices.Contains(sc.old.URLs(), url) && !slices.ContainsFunc(sc.joins, func(j cke.Join) bool { return j.ClientURL() == url })
 }
 
 // equal reports whether both say that the same is to be observed.

@@ -61,3 +61,33 @@ func TestEndpoint_WithoutTLSIsOnlyAskedInAnImport(t *testing.T) {
 		t.Errorf("%+v", e)
 	}
 }
+
+// A member of cke where an old one was is asked as those of cke are: also after the old one was asked there, and by a restore, which asks
+// the old ones as before.
+func TestObserve_AsksAMemberOfCkeWhereAnOldOneWas(t *testing.T) {
+	t.Parallel()
+	ca, theirs := NewTestCA(t), NewTestCA(t)
+	f := New(Config{
+		ClientTLS: func(context.Context) (*tls.Config, error) { return ca.TLS("cke"), nil },
+		OldTLS:    func(context.Context) (*tls.Config, error) { return theirs.TLS("handed over"), nil },
+	})
+	t.Cleanup(f.Close)
+	s := newFakeEtcd(t, theirs.TLS("server", "127.0.0.1"))
+	j := joinOn(s, "j1")
+	i := &cke.Import{Members: []cke.OldMember{{ID: "a1", Name: "old1", URL: s.url()}}}
+	old := cke.Identity{Incarnation: &cke.Incarnation{ID: "life", State: cke.Formed, ClusterID: "c1", Import: i}}
+	joined, restored := old, old
+	joined.Joins = []cke.Join{j}
+	restored.Incarnation = &cke.Incarnation{ID: "next", State: cke.Restoring, Restore: &cke.Restoration{Before: old.Incarnation}}
+	for _, c := range []struct {
+		what    string
+		id      cke.Identity
+		answers bool // with the certificate of the old cluster
+		asked   int
+	}{{"an old member", old, true, 1}, {"one of cke", joined, false, 1}, {"an old member again", old, true, 1}, {"a restore", restored, true, 0}} {
+		f.Update(cke.Cluster{Name: "demo"}, c.id)
+		if e := f.Endpoint(t.Context(), s.url()); (e.Problem == "") != c.answers || len(c.id.Asked()) != c.asked {
+			t.Errorf("%s: %+v, asked at %v", c.what, e, c.id.Asked())
+		}
+	}
+}

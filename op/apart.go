@@ -35,12 +35,15 @@ func (s StopApart) Stages() []Stage {
 	return []Stage{{stop}, {{Name: "mark-ended", Node: s.Join.Node.Name(), Run: MarkEnded(s).try}}}
 }
 
-// answersOf asks each member where it is on record, in the order of the memberships.
+// answersOf asks each member where it is on record, in the order of the memberships, then those of an old cluster.
 func answersOf(ctx context.Context, e Env, id cke.Identity) (all []cke.EndpointStatus) {
 	for _, j := range id.Joins {
 		s := e.Etcd.Endpoint(ctx, j.ClientURL())
 		s.Join = j.ID
 		all = append(all, s)
+	}
+	for _, url := range id.Incarnation.Importing().URLs() {
+		all = append(all, e.Etcd.Endpoint(ctx, url))
 	}
 	return all
 }
@@ -59,7 +62,7 @@ func putAside(ctx context.Context, e Env, id cke.Identity, wrong []string) error
 	if err != nil {
 		return err
 	}
-	l := lift{Freeze: f, cluster: id.Incarnation.ClusterID, members: len(id.Joins), wrong: named}
+	l := lift{Freeze: f, cluster: id.Incarnation.ClusterID, members: len(id.Joins), wrong: named, old: id.Incarnation.Importing()}
 	for _, j := range id.Joins {
 		if !j.Apart && !slices.Contains(wrong, j.Node.Name()) {
 			l.kept = append(l.kept, j)
@@ -90,6 +93,7 @@ type lift struct {
 	members int            // how many are on record
 	now     cke.EtcdStatus // what each member answers
 	wrong   []cke.Join     // those that the operator named
+	old     *cke.Import    // nil: no import is under way
 	kept    []cke.Join     // the others, but for those that were put aside before
 }
 
@@ -98,7 +102,8 @@ func (l lift) refusal() error {
 	refuse := func(what string, facts ...string) error {
 		return &cke.Error{Code: cke.CodeSplitBrain, What: "the freeze is not lifted: " + what, Facts: facts, Unchanged: true, Try: "ckecli cluster evidence"}
 	}
-	if !slices.ContainsFunc(l.kept, func(j cke.Join) bool { return !j.StartedAt.IsZero() }) {
+	oldStay := l.old != nil && l.wrong == nil
+	if !oldStay && !slices.ContainsFunc(l.kept, func(j cke.Join) bool { return !j.StartedAt.IsZero() }) {
 		return refuse("no member would be left", "to continue from one that was put aside: stop the members that serve on their nodes (docker stop), then: ckecli recover --from NODE", "if no member has the right data: ckecli restore")
 	}
 	serve := slices.DeleteFunc(slices.Clone(l.kept), func(j cke.Join) bool { return !l.serves(j) })
@@ -108,6 +113,11 @@ func (l lift) refusal() error {
 				return refuse(fmt.Sprintf("%s and %s serve separately", b.Node.Name(), a.Node.Name()), "name the nodes whose data is wrong with --wrong")
 			}
 		}
+	}
+	right := l.now // which of them an old member serves with
+	right.Endpoints = slices.DeleteFunc(slices.Clone(right.Endpoints), func(s cke.EndpointStatus) bool { return s.Join != "" && indexOf(l.kept, s.Join) < 0 })
+	if one, other, is := right.Apart(l.cluster, l.old); is {
+		return refuse(fmt.Sprintf("the members at %s and %s serve separately", one.URL, other.URL), "stop the one of the old cluster on its machine if its data is wrong, else name the nodes with --wrong")
 	}
 	for _, w := range l.wrong {
 		s, _ := l.now.Endpoint(w.ID)
@@ -197,7 +207,7 @@ func apart(seen cke.EtcdStatus, a, b cke.Join, cluster string) bool {
 	one, _ := seen.Endpoint(a.ID)
 	other, _ := seen.Endpoint(b.ID)
 	seen.Endpoints = []cke.EndpointStatus{one, other}
-	_, _, is := seen.Apart(cluster)
+	_, _, is := seen.Apart(cluster, nil)
 	return is
 }
 

@@ -160,8 +160,8 @@ func noQuorum(ctx context.Context, e Env) error {
 	if err != nil {
 		return err
 	}
-	for _, j := range id.Joins {
-		if s := e.Etcd.Endpoint(ctx, j.ClientURL()); s.Healthy() && !id.OfAnother(s) && s.Linearizable {
+	for _, url := range id.Asked() {
+		if s := e.Etcd.Endpoint(ctx, url); s.Healthy() && !id.OfAnother(s) && s.Linearizable {
 			return &cke.Error{Code: cke.CodeCannot, What: fmt.Sprintf("cluster %s has its quorum again and needs no recovery", e.Cluster), Unchanged: true, Try: "ckecli status"}
 		}
 	}
@@ -225,6 +225,9 @@ func (b BeginRestore) record(ctx context.Context, e Env, checked cke.Snapshot, r
 	}
 	inc := cke.NewRestoration(b.Spec, id, r, e.Now())
 	inc.Replaced = slices.Concat(b.Precede, inc.Replaced, b.Replaces)
+	if err := oldGone(ctx, e, inc); err != nil {
+		return err
+	}
 	err = e.Ledger.BeginRestore(ctx, inc)
 	if err == nil {
 		return nil

@@ -86,15 +86,17 @@ func stayApart(ctx context.Context, e Env) (seen *cke.EtcdStatus, err error) {
 		if list, _, err := readList(ctx, e); err == nil {
 			seen.Members, seen.MembersSource = list.members, cke.MembersLinearizable
 		}
-		a, b, is := id.Ours(*seen).Apart(id.Incarnation.ClusterID)
+		a, b, is := id.Ours(*seen).Apart(id.Incarnation.ClusterID, id.Incarnation.Importing())
 		if !is || look > 0 && (a.Voted(one) || b.Voted(other)) {
 			return nil, nil
 		}
 		one, other = a, b
 		for i, s := range seen.Endpoints { // an answer that was lost does not hide where the member belongs
 			if last != nil && !s.Serves(id.Incarnation.ClusterID) {
-				if before, asked := last.Endpoint(s.Join); asked && before.Serves(id.Incarnation.ClusterID) {
-					seen.Endpoints[i] = before
+				for _, before := range last.Endpoints {
+					if before.URL == s.URL && before.Serves(id.Incarnation.ClusterID) {
+						seen.Endpoints[i] = before
+					}
 				}
 			}
 		}

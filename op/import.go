@@ -85,7 +85,11 @@ func (EndImport) Stages() []Stage {
 }
 
 // TurnImport records whether the members of cke leave, or those of the old cluster.
-type TurnImport struct{ Revert bool }
+type TurnImport struct {
+	Revert bool
+	// Task is the id of the request.
+	Task string
+}
 
 var _ Operation = TurnImport{}
 
@@ -111,7 +115,12 @@ func (t TurnImport) Stages() []Stage {
 		if old == nil || !slices.ContainsFunc(old.In(list.members), func(m cke.Member) bool { return !m.Learner }) {
 			return fmt.Errorf("no member of the old cluster votes: %w", cke.ErrConflict)
 		}
-		return putImport(ctx, e, id, func(i *cke.Import) { i.Reverting, i.KeepOld = t.Revert, i.KeepOld && t.Revert })
+		if old.Turned == t.Task {
+			return nil
+		}
+		return putImport(ctx, e, id, func(i *cke.Import) { // to let old members leave is asked for separately
+			i.Reverting, i.KeepOld, i.Turned = t.Revert, i.KeepOld && (t.Revert || i.Reverting), t.Task
+		})
 	}}}}
 }
 
@@ -120,4 +129,16 @@ func putImport(ctx context.Context, e Env, id cke.Identity, change func(*cke.Imp
 	change(&next)
 	inc.Import = &next
 	return e.Ledger.UpdateIncarnation(ctx, inc)
+}
+
+// oldGone refuses to let restored members start beside a member of an old cluster that answers: no restore stops it, and the order said
+// that its machine is gone.
+func oldGone(ctx context.Context, e Env, restoring cke.Incarnation) error {
+	for _, o := range restoring.OldListed(restoring.Restore.Members) {
+		if o.Answers(e.Etcd.Endpoint(ctx, o.URL), restoring.BeforeRestores().ClusterID) {
+			return &cke.Error{Code: cke.CodeOldCluster, What: fmt.Sprintf("member %s of the old cluster answers at %s, and would serve beside the restored cluster", o.Name, o.URL),
+				Facts: []string{"the order says that its machine is switched off or wiped for good"}, Try: "switch it off; or ckecli restore --cancel"}
+		}
+	}
+	return nil
 }

@@ -28,37 +28,54 @@ func readList(ctx context.Context, e Env) (memberList, cke.Identity, error) {
 	if id.Incarnation == nil || id.Incarnation.State != cke.Formed {
 		return memberList{}, id, fmt.Errorf("the cluster is not formed: %w", cke.ErrConflict)
 	}
-	var failed []error
-	for _, j := range cke.Chosen(id.Joins) {
-		if j.MemberID == "" && j.StartedAt.IsZero() {
-			continue
-		}
-		clusterID, members, err := e.Etcd.Members(ctx, j.ClientURL())
-		if err != nil {
-			failed = append(failed, err)
-			continue
-		}
-		if clusterID != id.Incarnation.ClusterID && slices.Contains(id.Freeze.Tolerated(), cke.OtherID(j, clusterID)) {
-			failed = append(failed, fmt.Errorf("%s answers with cluster id %s", j.Node.Name(), clusterID))
-			continue
-		}
-		if clusterID != id.Incarnation.ClusterID {
-			return memberList{}, id, &cke.Error{Code: cke.CodeSplitBrain, What: fmt.Sprintf("%s answers with cluster id %s, on record is %s", j.Node.Name(), clusterID, id.Incarnation.ClusterID)}
-		}
-		return memberList{via: j.ClientURL(), members: members}, id, nil
+	type asked struct {
+		join      cke.Join
+		name, url string
 	}
-	for _, url := range id.Incarnation.Importing().URLs() {
-		clusterID, members, err := e.Etcd.Members(ctx, url)
-		if err != nil {
+	var all []asked
+	for _, j := range cke.Chosen(id.Joins) {
+		if j.MemberID != "" || !j.StartedAt.IsZero() {
+			all = append(all, asked{j, j.Node.Name(), j.ClientURL()})
+		}
+	}
+	if old := id.Incarnation.Importing(); old != nil {
+		for _, o := range old.Members {
+			all = append(all, asked{cke.Join{ID: cke.JoinID(o.ID)}, o.URL, o.URL})
+		}
+	}
+	var failed []error
+	for _, a := range all {
+		clusterID, members, err := e.Etcd.Members(ctx, a.url)
+		switch {
+		case err != nil:
 			failed = append(failed, err)
-			continue
+		case clusterID == id.Incarnation.ClusterID:
+			return memberList{via: a.url, members: members}, id, oneOfTwo(ctx, e, id, a.url, members)
+		case slices.Contains(id.Freeze.Tolerated(), cke.OtherID(a.join, clusterID)):
+			failed = append(failed, fmt.Errorf("%s answers with cluster id %s", a.name, clusterID))
+		default:
+			return memberList{}, id, &cke.Error{Code: cke.CodeSplitBrain, What: fmt.Sprintf("%s answers with cluster id %s, on record is %s", a.name, clusterID, id.Incarnation.ClusterID)}
 		}
-		if clusterID != id.Incarnation.ClusterID {
-			return memberList{}, id, &cke.Error{Code: cke.CodeSplitBrain, What: fmt.Sprintf("%s answers with cluster id %s, on record is %s", url, clusterID, id.Incarnation.ClusterID)}
-		}
-		return memberList{via: url, members: members}, id, nil
 	}
 	return memberList{}, id, fmt.Errorf("no member gives a member list: %w", cmp.Or(errors.Join(failed...), cke.ErrNotReady))
+}
+
+// oneOfTwo refuses a list that was read through an old member if another one serves that it lacks: nobody but cke removes them, and none that
+// it has removed serves. The larger cluster may be the other one.
+func oneOfTwo(ctx context.Context, e Env, id cke.Identity, via string, list []cke.Member) error {
+	old := id.Incarnation.Importing()
+	if !slices.Contains(old.URLs(), via) {
+		return nil
+	}
+	for _, o := range old.Members {
+		if o.In(list) {
+			continue
+		}
+		if s := e.Etcd.Endpoint(ctx, o.URL); s.MemberID == o.ID && s.Serves(id.Incarnation.ClusterID) {
+			return &cke.Error{Code: cke.CodeSplitBrain, What: fmt.Sprintf("member %s of the old cluster serves at %s, and is not in the member list of %s", o.Name, o.URL, via), Unchanged: true, Err: cke.ErrConflict}
+		}
+	}
+	return nil
 }
 
 // of returns the entry of a join.

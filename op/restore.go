@@ -1,6 +1,7 @@
 package op
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -187,7 +188,7 @@ func (r Restore) fetch(ctx context.Context, e Env) error {
 	if err != nil {
 		return err
 	}
-	if err := r.ranSince(ctx, e, *id.Incarnation); err != nil {
+	if err := cmp.Or(r.ranSince(ctx, e, *id.Incarnation), oldGone(ctx, e, *id.Incarnation)); err != nil {
 		return err
 	}
 	_, err = r.snapshot(ctx, e, id)
@@ -286,7 +287,7 @@ func (r Restore) recordStart(ctx context.Context, e Env) error {
 	if err != nil {
 		return err
 	}
-	if err := r.ranSince(ctx, e, *id.Incarnation); err != nil {
+	if err := cmp.Or(r.ranSince(ctx, e, *id.Incarnation), oldGone(ctx, e, *id.Incarnation)); err != nil {
 		return err
 	}
 	joins := slices.Clone(id.Joins)

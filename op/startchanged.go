@@ -77,7 +77,7 @@ func (s StartChanged) stopSilent(ctx context.Context, e Env) error {
 	}
 	list, id, err := readList(ctx, e)
 	if err != nil {
-		if id, idErr := e.Ledger.Identity(ctx); idErr != nil || len(id.Joins) != 1 {
+		if id, idErr := e.Ledger.Identity(ctx); idErr != nil || len(id.Joins) != 1 || id.Incarnation.Importing() != nil {
 			return err
 		}
 		return stopKept(ctx, e, s.Join)

@@ -63,11 +63,13 @@ func TestStartChanged_StopsASilentMemberThatNobodyNeeds(t *testing.T) {
 		nodes  int
 		others func(w *world)
 		stops  bool
+		old    *cke.Import
 	}{
-		"the others serve":    {3, func(*world) {}, true},
-		"one of them is down": {3, func(w *world) { w.Nodes()[2].PowerOff() }, false},
-		"it is the only one":  {1, func(*world) {}, true},
-		"no quorum is seen":   {3, func(w *world) { w.Nodes()[1].FilterClientPort(true); w.Nodes()[2].FilterClientPort(true) }, false},
+		"the others serve":                     {nodes: 3, others: func(*world) {}, stops: true},
+		"one of them is down":                  {nodes: 3, others: func(w *world) { w.Nodes()[2].PowerOff() }},
+		"it is the only one":                   {nodes: 1, others: func(*world) {}, stops: true},
+		"it is the only one beside an old one": {nodes: 1, others: func(*world) {}, old: &cke.Import{}},
+		"no quorum is seen":                    {nodes: 3, others: func(w *world) { w.Nodes()[1].FilterClientPort(true); w.Nodes()[2].FilterClientPort(true) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, row.nodes, func(w *world) {
@@ -77,7 +79,7 @@ func TestStartChanged_StopsASilentMemberThatNobodyNeeds(t *testing.T) {
 				before := w.looked0()
 				other := w.joins()[0].Etcd
 				other.ExtraArgs = []string{"--quota-backend-bytes=1"}
-				_, err := w.run(op.StartChanged{Join: w.joins()[0], Etcd: other, Silent: true})
+				_, err := w.runIn(func(e op.Env) op.Env { e.Ledger = imports{e.Ledger, row.old}; return e }, op.StartChanged{Join: w.joins()[0], Etcd: other, Silent: true})
 				after := w.looked0()
 				if stopped := !after.Running() || after.StartedAt != before.StartedAt; stopped != row.stops || row.stops && (err != nil || !after.Running()) {
 					t.Errorf("stopped: %v, %s, %v", stopped, after.State, err)
@@ -85,6 +87,21 @@ func TestStartChanged_StopsASilentMemberThatNobodyNeeds(t *testing.T) {
 			})
 		})
 	}
+}
+
+// imports is a ledger of a cluster that is imported.
+type imports struct {
+	cke.Ledger
+	old *cke.Import
+}
+
+func (l imports) Identity(ctx context.Context) (cke.Identity, error) {
+	id, err := l.Ledger.Identity(ctx)
+	if inc := id.Incarnation; err == nil {
+		of := *inc
+		of.Import, id.Incarnation = l.old, &of
+	}
+	return id, err
 }
 
 // looked0 is what is seen of the first join's container; nothing where there is none.

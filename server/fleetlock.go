@@ -262,6 +262,12 @@ func (f FleetLock) late(r cke.Entry, a asker) bool {
 	return r.Acting() && f.Now().Sub(r.StartedAt).Abs() > time.Duration(a.options.BootTimeout)/2
 }
 
+// leaseOver reports whether the machine carries a member that has no lease any more: it may be started any moment.
+func (f FleetLock) leaseOver(asked cke.Requests, id cke.Identity, r cke.Entry, a asker) bool {
+	_, carries := id.On(a.node)
+	return carries && !slices.ContainsFunc(asked.Drains, func(d cke.Drain) bool { return d.Entry == r.ID && d.Active(f.Now()) })
+}
+
 // granted is why the machine may not reboot now; nil: it may.
 func (f FleetLock) granted(ctx context.Context, a asker) (*lockRefusal, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerLimit)
@@ -282,11 +288,15 @@ func (f FleetLock) granted(ctx context.Context, a asker) (*lockRefusal, error) {
 		return standing(*r, a), nil
 	case id.Freeze.HoldsQueued(*r):
 		return refuse(http.StatusConflict, "held", "the request of %s was in the store when that was found to be older than the cluster: an operator has to cancel it", r.Node), nil
+	case id.Freeze.Active():
+		return refuse(http.StatusConflict, "frozen", "cluster %s is frozen", a.cluster), nil
+	case asked.Hibernation != nil:
+		return refuse(http.StatusConflict, "hibernated", "cluster %s is hibernated", a.cluster), nil
 	case asked.Hold.Active(f.Now()):
 		return refuse(http.StatusConflict, "paused", "cluster %s is paused", a.cluster), nil
 	case !r.Acting():
 		return refuse(http.StatusConflict, "wait", "%s waits in the reboot queue (%s); ckecli reboot-queue list says for what", r.Node, r.State), nil
-	case f.late(*r, a):
+	case f.late(*r, a), f.leaseOver(asked, id, *r, a):
 		return refuse(http.StatusConflict, "late", "the lease of %s is about to end: release it and ask again", r.Node), nil
 	}
 	return nil, nil

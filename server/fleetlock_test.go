@@ -256,6 +256,24 @@ func TestFleetLock_Refuses(t *testing.T) {
 			with(func(*cke.Entry) {})(s)
 			s.requests["prod"].Hold = &cke.Hold{}
 		}, 409, "paused"},
+		"frozen": {func(s *lockStore) {
+			with(func(*cke.Entry) {})(s)
+			s.identity.Freeze = &cke.Freeze{Kind: cke.FreezeTwoQuorums}
+		}, 409, "frozen"},
+		"hibernated": {func(s *lockStore) {
+			with(func(*cke.Entry) {})(s)
+			s.requests["prod"].Hibernation = &cke.Hibernation{}
+		}, 409, "hibernated"},
+		"its member has a lease": {func(s *lockStore) {
+			with(func(*cke.Entry) {})(s)
+			s.identity.Joins = []cke.Join{{ID: "j", Node: s.clusters["prod"].Nodes[1]}}
+			s.requests["prod"].Drains = []cke.Drain{{Node: "n2", Entry: "r", Until: now.Add(time.Hour)}}
+		}, 200, ""},
+		"its lease is over": {func(s *lockStore) {
+			with(func(*cke.Entry) {})(s)
+			s.identity.Joins = []cke.Join{{ID: "j", Node: s.clusters["prod"].Nodes[1]}}
+			s.requests["prod"].Drains = []cke.Drain{{Node: "n2", Entry: "r", Until: now.Add(-time.Second)}}
+		}, 409, "late"},
 		"asked for in an older store": {func(s *lockStore) {
 			with(func(*cke.Entry) {})(s)
 			s.identity.Freeze = &cke.Freeze{Kind: cke.FreezeOlderStore, Held: cke.HoldRequests(time.Time{}, *s.requests["prod"])}

@@ -44,6 +44,8 @@ type stage struct {
 	quiet *cke.Observation
 	// backups are those of the cluster; nil: none are taken.
 	backups server.Backups
+	// commands run the commands of queues; nil: none is run.
+	commands server.CommandRunner
 }
 
 // onStage runs a test in virtual time.
@@ -360,6 +362,9 @@ func (g *stage) performEvery(probe time.Duration) *performance {
 	loop := &server.Loop{
 		Term: p.term, Observer: p.nodes, Probe: probe, Now: time.Now, Log: log,
 		Env: op.Env{Cluster: "demo", Machines: p.nodes, Etcd: p.nodes, Ledger: p.term, Now: time.Now, Pause: pause, Log: log},
+	}
+	if g.commands != nil {
+		loop.Commands = server.NewCommands(p.term.ctx, p.nodes, g.commands, p.term.Check, time.Now, log)
 	}
 	if g.backups != nil {
 		loop.Backups, loop.Env.Backups = g.backups, g.backups

@@ -108,7 +108,9 @@ func TestImport_IsRecoveredWhenTheOldMachinesAreDestroyed(t *testing.T) {
 			}
 		}
 		s.order(cke.RestoreOrder{Survivor: "n1", Destroyed: []string{"n4", "n5", "n6"}})
-		if !s.until(convergence, func() bool { return s.settled() && s.Serving() == 3 && s.Store().Identity().Incarnation.Import == nil }) {
+		if !s.until(convergence, func() bool {
+			return s.settled() && s.Serving() == 3 && s.Store().Identity().Incarnation.Importing() == nil
+		}) {
 			dec, _ := s.latest().now()
 			t.Fatal(describeDecision(1, dec), s.Store().Records()[len(s.Store().Records())-1])
 		}

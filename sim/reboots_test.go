@@ -379,3 +379,26 @@ func TestReboots_OfAnOlderStoreAreNotRepeated(t *testing.T) {
 		})
 	}
 }
+
+// A node that cannot be drained is failed in the end, after few attempts, also where nothing else is left to do.
+func TestReboots_OneThatCannotBeDrainedIsFailed(t *testing.T) {
+	play(t, 4, func(s *stage) {
+		s.Store().SetSpec(s.onNodes("n1", "n2", "n3"))
+		s.daemon()
+		s.must("formed", s.settled)
+		s.Node("n4").FillDisk() // it takes no image
+		before := len(s.Store().Records())
+		s.addReboots("n4")
+		failed := func() bool {
+			e := s.Store().Requests().Reboots.Entries
+			return len(e) == 1 && e[0].State == cke.EntryFailed
+		}
+		if !s.until(15*time.Minute, failed) {
+			t.Errorf("%+v", s.Store().Requests().Reboots)
+		}
+		if n := len(s.Store().Records()) - before; n > 40 {
+			t.Errorf("%d records", n)
+		}
+		s.unbroken(t)
+	})
+}

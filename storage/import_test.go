@@ -58,3 +58,29 @@ func TestImport_NeedsTheSchema(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// What a deleted cluster of this name marked on nodes is on record until the first member of the import is added.
+func TestImport_KnowsWhatWasDeletedBefore(t *testing.T) {
+	s := newStore(t)
+	ctx := testContext(t)
+	if err := s.OpenSecrets(ctx); err != nil {
+		t.Fatal(err)
+	}
+	setCluster(t, s, "prod")
+	c := testCluster("prod")
+	term := campaign(t, s, "prod", "a")
+	gone := cke.NewIncarnation(c.WithDefaults(), nil, time.Now())
+	for _, err := range []error{term.CreateIncarnation(ctx, gone), s.RequestDelete(ctx, "prod", "me@here"), term.FinishDelete(ctx)} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	inc := cke.NewImport(c, "c1", cke.Import{Members: []cke.OldMember{{ID: "o1", Name: "old", URL: "http://10.0.0.9:2379"}}}, time.Now())
+	if _, err := s.Import(ctx, Imported{Cluster: c, Incarnation: inc}, "me@here", time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	id, err := campaign(t, s, "prod", "a").Identity(ctx)
+	if err != nil || id.MarkedLater([]cke.NodeStatus{{Over: []string{gone.ID}}}) != nil || id.MarkedLater([]cke.NodeStatus{{Over: []string{"later"}}}) == nil {
+		t.Errorf("deleted %v, %v", id.Deleted, err)
+	}
+}

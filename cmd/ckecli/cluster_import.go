@@ -20,6 +20,7 @@ type importOptions struct {
 	endpoints []string
 	// Files in PEM: what the old members are asked with, and their peer authority.
 	caCert, cert, key, peerCert, peerKey string
+	backups                              backupOptions
 
 	keepOld, plan, revert, goOn, noWait bool
 	confirm                             string
@@ -63,6 +64,7 @@ following; the work continues.`,
 	f.StringVar(&o.key, "key", "", "`file` with its key, in PEM")
 	f.StringVar(&o.peerCert, "peer-cacert", "", "`file` with the certificate of the old peer authority, in PEM")
 	f.StringVar(&o.peerKey, "peer-key", "", "`file` with its key, in PEM")
+	o.backups.addCredentials(cmd)
 	f.BoolVar(&o.keepOld, "keep-old", false, "let no old member leave before --continue")
 	f.BoolVar(&o.plan, "plan", false, "show what would be done, and store nothing")
 	f.BoolVar(&o.revert, "revert", false, "let the members of cke leave the old cluster again")
@@ -87,6 +89,9 @@ func runImport(ctx context.Context, a *app, s store, file string, o importOption
 			err = refused(&cke.Error{Code: cke.CodeConflict, What: "cluster " + c.Name + " is in the store already", Unchanged: true,
 				Facts: []string{"an import declares its cluster"}, Try: "ckecli status --cluster " + c.Name})
 		}
+		return err
+	}
+	if err := a.noSecond(ctx, s, c, o.backups); err != nil {
 		return err
 	}
 	i, err := lookOld(ctx, a, cke.Spec{}.Following(c, cke.Spec{}).Wanted(), o)
@@ -135,6 +140,28 @@ func runImport(ctx context.Context, a *app, s store, file string, o importOption
 		return err
 	}
 	return a.showSet(r, line)
+}
+
+// noSecond refuses to import a cluster of a name of which its backup target has another one: that may serve.
+func (a *app) noSecond(ctx context.Context, s store, c cke.Cluster, o backupOptions) error {
+	if o.target = c.Backup.Target; o.target == "" {
+		return nil
+	}
+	id, err := s.Identity(ctx, c.Name)
+	if err != nil {
+		return err
+	}
+	b, err := a.openBackups(ctx, o)
+	if err != nil {
+		return err
+	}
+	defer b.Close()
+	if unknown, err := b.unknownOf(ctx, c.Name, id); err != nil || !unknown {
+		return err
+	}
+	why := notImportable("give the new cluster another name", "%s has backups of a cluster %s, or its identity, and the store has no record of it", b.where, c.Name)
+	why.Facts = append(why.Facts, "its members may serve", "to bring that cluster back: ckecli restore")
+	return refused(why)
 }
 
 // notOurs refuses to import a cluster that cke manages: two names would be two managers.

@@ -78,3 +78,15 @@ func TestClusterImport_RefusesWhatCannotBeImported(t *testing.T) {
 		t.Errorf("%v, %v", names, err)
 	}
 }
+
+// A cluster of this name that has backups, or an identity, in the target of the file may serve, on other nodes.
+func TestClusterImport_MakesNoSecondClusterOfAName(t *testing.T) {
+	h := newLostHost(t)
+	h.run(exitDone, "cluster", "set", "--no-wait", h.write("other.yml", strings.Replace(clusterFile, "name: prod", "name: other", 1)))
+	h.lead("other")
+	nobody := []string{"--endpoint", "http://127.0.0.1:1", "--plan"}
+	_, stderr := h.run(exitRefused, append([]string{"cluster", "import", h.write("prod.yml", newerFile+"backup: {target: \""+h.url+"\"}\n")}, nobody...)...)
+	contains(t, stderr, "CKE328", h.url+" has backups of a cluster prod", "ckecli restore", "give the new cluster another name\n")
+	_, stderr = h.run(exitFailed, append([]string{"cluster", "import", h.write("free.yml", newerFile+"backup: {target: \"file://"+h.house.dir+"/empty\"}\n")}, nobody...)...)
+	contains(t, stderr, "no member of the old cluster answers")
+}

@@ -81,7 +81,7 @@ func runRecover(ctx context.Context, a *app, s store, from string, o orderOption
 		}
 	}
 	r := restoring{app: a, store: s, options: o, cluster: cluster, spec: spec.Wanted(), order: cke.RestoreOrder{Survivor: chosen.Node, Named: from != "", ShownGeneration: spec.Generation}}
-	r.plan.Notes = append(r.plan.Notes, strategy.LossOf(*chosen, all))
+	r.plan.Notes = append(r.plan.Notes, strategy.LossOf(*chosen, all, st.Etcd.Members))
 	if inc := id.Incarnation; inc != nil {
 		for _, t := range st.KnownTargets(nil) {
 			if stored := t.Revisions[inc.ID]; stored > chosen.Revision {

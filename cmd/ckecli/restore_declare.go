@@ -84,12 +84,10 @@ func (r *restoring) noSecond(ctx context.Context, o backupOptions, from *backups
 		targets = append(targets, b)
 	}
 	for _, b := range targets {
-		there, err := b.of(r.cluster).Incarnations(ctx)
-		if err != nil {
-			return b.fail(ctx, "list the backups", err)
-		}
-		known := append(id.IDs(), id.Deleted...)
-		if !slices.ContainsFunc(there, func(i string) bool { return !slices.Contains(known, i) }) {
+		switch unknown, err := b.unknownOf(ctx, r.cluster, id); {
+		case err != nil:
+			return err
+		case !unknown:
 			continue
 		}
 		code, data := cke.CodeOlderStore, "the backups of "+r.order.Source
@@ -100,6 +98,13 @@ func (r *restoring) noSecond(ctx context.Context, o backupOptions, from *backups
 			Facts: []string{"its members may serve", "restore it first, from that target: then its data can be replaced by that of " + data}, Try: "give the new cluster another name"})
 	}
 	return nil
+}
+
+// unknownOf reports whether a target has backups or an identity of a cluster of this name that its identity in the store does not know.
+func (b *backups) unknownOf(ctx context.Context, cluster string, id cke.Identity) (bool, error) {
+	there, err := b.of(cluster).Incarnations(ctx)
+	known := append(id.IDs(), id.Deleted...)
+	return slices.ContainsFunc(there, func(i string) bool { return !slices.Contains(known, i) }), b.fail(ctx, "list the backups", err)
 }
 
 // again is the command for a cluster that is declared already.

@@ -135,11 +135,12 @@ func (d Decision) beside(held *Decision) Decision {
 		return d
 	}
 	d.Held = held.Held
+	nothing := d.Converged && d.Blockers == nil
+	d.Converged = d.Converged && held.Converged
 	switch {
 	case d.Operation != nil:
-		d.Converged = d.Converged && held.Converged
 		return d
-	case d.Converged:
+	case nothing:
 		return *held
 	}
 	blockers := slices.Clone(held.Blockers)

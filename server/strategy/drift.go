@@ -153,7 +153,7 @@ func (in *Input) silentSinceStart(j cke.Join) bool {
 		return false
 	}
 	if !in.Seen.Etcd.Quorate {
-		return len(in.Identity.Joins) == 1
+		return len(in.Identity.Joins) == 1 && in.votes() <= 1 && in.importing() == nil
 	}
 	m, listed := in.listed(j)
 	t := tallyOf(in)

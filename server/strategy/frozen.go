@@ -36,20 +36,20 @@ func findings(in *Input) []finding {
 		return all
 	}
 	for _, e := range in.Seen.Etcd.Endpoints {
-		j, ours := in.Identity.Join(e.Join)
-		if !ours || e.ClusterID == "" || e.ClusterID == inc.ClusterID {
+		j, known := in.onRecord(e)
+		if !known || e.ClusterID == "" || e.ClusterID == inc.ClusterID || in.oldLeft(e) {
 			continue
 		}
 		all = append(all, finding{kind: cke.FreezeClusterID, text: cke.OtherID(j, e.ClusterID), problem: cke.Problem{Code: cke.CodeSplitBrain, Node: j.Node.Name(),
 			Message: fmt.Sprintf("the member at %s answers with cluster id %s, on record is %s", e.URL, e.ClusterID, inc.ClusterID),
-			Remedy:  nameWrong}})
+			Remedy:  in.judge(nameWrong)}})
 	}
-	switch one, other, apart := in.Identity.Ours(in.Seen.Etcd).Apart(inc.ClusterID); {
+	switch one, other, apart := in.Identity.Ours(in.Seen.Etcd).Apart(inc.ClusterID, inc.Importing()); {
 	case apart && in.wereApart():
-		j, _ := in.Identity.Join(other.Join)
+		j, _ := in.onRecord(other)
 		all = append(all, finding{kind: cke.FreezeTwoQuorums, text: twoQuorums(in), problem: cke.Problem{Code: cke.CodeSplitBrain, Node: j.Node.Name(),
 			Message: fmt.Sprintf("the members at %s and %s serve separately: two clusters have the id %s", one.URL, other.URL, inc.ClusterID),
-			Remedy:  nameWrong}})
+			Remedy:  in.judge(nameWrong)}})
 	case !apart: // who serves less than another cluster of that id has not gone back for that
 		if f := wentBack(in); f != nil {
 			all = append(all, *f)
@@ -68,9 +68,33 @@ func findings(in *Input) []finding {
 	return all
 }
 
+// onRecord returns the membership that an answer is from; that of an old member has its id and its name alone. One that has left counts,
+// too: its URL is known to clients.
+func (in *Input) onRecord(e cke.EndpointStatus) (j cke.Join, known bool) {
+	if o, is := in.importing().Of(e); is {
+		return cke.Join{ID: cke.JoinID(o.ID), Node: cke.Node{Hostname: o.Name}}, true
+	}
+	return in.Identity.Join(e.Join)
+}
+
+// oldLeft reports whether an old member left the list: another cluster may be on its machine.
+func (in *Input) oldLeft(e cke.EndpointStatus) bool {
+	o, is := in.importing().Of(e)
+	list := in.lastList()
+	return is && list != nil && !o.In(list)
+}
+
+// judge is a remedy that lets the operator name who is wrong. Members of an old cluster cannot be put aside.
+func (in *Input) judge(remedy string) string {
+	if in.importing() != nil {
+		remedy += "; a member of the old cluster that is wrong is stopped on its machine before that, and stays stopped"
+	}
+	return remedy
+}
+
 // wereApart reports whether the observation before, too, found members that serve without each other.
 func (in *Input) wereApart() bool {
-	_, _, is := in.Identity.Ours(in.Before.Etcd).Apart(in.Identity.Incarnation.ClusterID)
+	_, _, is := in.Identity.Ours(in.Before.Etcd).Apart(in.Identity.Incarnation.ClusterID, in.importing())
 	return is && in.Identity.Incarnation.Life(in.Before.Incarnation)
 }
 
@@ -93,8 +117,8 @@ func wentBack(in *Input) *finding {
 		return nil
 	}
 	for _, e := range in.Seen.Etcd.Endpoints {
-		j, ours := in.Identity.Join(e.Join)
-		if !ours || j.Apart || e.ClusterID != in.Identity.Incarnation.ClusterID || !before.Behind(e) {
+		j, known := in.onRecord(e)
+		if !known || j.Apart || e.ClusterID != in.Identity.Incarnation.ClusterID || !before.Behind(e) {
 			continue
 		}
 		text := fmt.Sprintf("%s %s", cke.FreezeWentBack, e.ClusterID)
@@ -103,7 +127,7 @@ func wentBack(in *Input) *finding {
 		}
 		return &finding{kind: cke.FreezeWentBack, text: text, problem: cke.Problem{Code: cke.CodeWentBack, Node: j.Node.Name(),
 			Message: fmt.Sprintf("the member at %s serves revision %d in raft term %d, and members had served revision %d in term %d", e.URL, e.Revision, e.RaftTerm, before.Revision, before.RaftTerm),
-			Remedy:  "keep all data directories; a member that is down may have what is missing; `ckecli cluster evidence` shows what was seen; if it alone is wrong: `ckecli cluster unfreeze --wrong` its node, then `ckecli replace` it"}}
+			Remedy:  in.judge("keep all data directories; a member that is down may have what is missing; `ckecli cluster evidence` shows what was seen; if it alone is wrong: `ckecli cluster unfreeze --wrong` its node, then `ckecli replace` it")}}
 	}
 	return nil
 }

@@ -23,7 +23,7 @@ type tally struct {
 func tallyOf(in *Input) tally {
 	var t tally
 	if inc := in.Identity.Incarnation; inc != nil {
-		_, _, t.apart = in.Identity.Ours(in.Seen.Etcd).Apart(inc.ClusterID)
+		_, _, t.apart = in.Identity.Ours(in.Seen.Etcd).Apart(inc.ClusterID, inc.Importing())
 	}
 	for _, m := range in.Seen.Etcd.Members {
 		if m.Learner || m.Name == "" {
@@ -157,7 +157,11 @@ func (in *Input) fewVoters() bool { return tallyOf(in).Voters <= 2 }
 // mayAdd asks whether a learner may be added. etcd itself wants so many healthy voters as the list with one more needs.
 // pending is how many changes in flight are the caller's own.
 func mayAdd(in *Input, pending int) gate {
-	return gate(tallyOf(in).Add(pending, wantsAllVoters(in)))
+	t := tallyOf(in)
+	if t.apart {
+		return "members serve separately: it would be added to one of two clusters"
+	}
+	return gate(t.Add(pending, wantsAllVoters(in)))
 }
 
 // wantsAllVoters is the version of a member that refuses every addition while a voter is not connected; empty: none does. What has not reported

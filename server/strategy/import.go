@@ -125,12 +125,12 @@ func importAsked(in *Input, t cke.Task) Decision {
 		return refuse(t, cannot("there is no %q of an import", t.Subject))
 	case old == nil:
 		return refuse(t, cannot("cluster %s has no member of an old cluster, so no import can be stopped or reverted", in.Spec.Name))
-	case old.Reverting == (t.Subject == cke.ImportRevert) && !(old.KeepOld && t.Subject == cke.ImportContinue):
+	case old.Turned == t.ID, old.Reverting == (t.Subject == cke.ImportRevert) && !(old.KeepOld && t.Subject == cke.ImportContinue):
 		return settled(t, "it is on record")
 	case old.In(in.Seen.Etcd.Members) == nil:
 		return refuse(t, cannot("the last member of the old cluster has left"))
 	}
-	turn, to := op.TurnImport{Revert: t.Subject == cke.ImportRevert}, "replace those of the old cluster"
+	turn, to := op.TurnImport{Revert: t.Subject == cke.ImportRevert, Task: t.ID}, "replace those of the old cluster"
 	if turn.Revert {
 		to = "leave the old cluster"
 	}
@@ -142,6 +142,10 @@ func notWhileImporting(in *Input, what string) *cke.Error {
 	if in.importing() == nil {
 		return nil
 	}
+	return oldVotes(in, what)
+}
+
+func oldVotes(in *Input, what string) *cke.Error {
 	why := cannot("%s is not possible while members of the old cluster vote", what)
 	why.Code, why.Try = cke.CodeOldCluster, fmt.Sprintf("ckecli cluster import %s --revert, or wait until the last of them has left", in.Spec.Name)
 	return why
@@ -156,31 +160,55 @@ func (in *Input) notWanted(j cke.Join) string {
 }
 
 // besideOld refuses a restore or a recovery that would be a second cluster beside the old one: of each old member that the last list has, the
-// operator must say that its machine is gone for good.
+// operator must say that its machine is gone for good. One that answers is not.
 func besideOld(in *Input, o cke.RestoreOrder) *cke.Error {
-	may := in.oldListed()
-	may = slices.DeleteFunc(may, func(m cke.OldMember) bool { return slices.Contains(o.Destroyed, m.Name) })
+	var may []cke.OldMember
+	var answer []string
+	for _, m := range in.oldListed() {
+		if in.answersAs(m.ID) {
+			answer = append(answer, fmt.Sprintf("%s answers at %s: its machine is not gone", m.Name, m.URL))
+		}
+		if !in.gone(o, m.ID) {
+			may = append(may, m)
+		}
+	}
 	if len(may) == 0 {
 		return nil
 	}
-	why := notWhileImporting(in, "a restore or a recovery")
-	why.Facts = append(why.Facts, "only if its machine is switched off or wiped for good: "+destroyedFlags(may))
+	why := oldVotes(in, "a restore or a recovery")
+	why.Facts = append(answer, "only if its machine is switched off or wiped for good: "+destroyedFlags(may))
 	return why
 }
 
-// oldListed are the members of an old cluster that may serve: those of the last list, or all if none was seen.
-func (in *Input) oldListed() (may []cke.OldMember) {
-	old := in.importing()
-	if old == nil {
+// gone reports whether an order names a member that no restore stops as one whose machine is gone for good, as a list has it or as it was
+// put on record. What has just answered is not.
+func (in *Input) gone(o cke.RestoreOrder, id string) bool {
+	named := slices.ContainsFunc(in.allListed(), func(m cke.Member) bool { return m.ID == id && slices.Contains(o.Destroyed, nameOf(m)) }) ||
+		slices.ContainsFunc(in.oldMembers(), func(m cke.OldMember) bool { return m.ID == id && slices.Contains(o.Destroyed, m.Name) })
+	return named && !in.answersAs(id)
+}
+
+// oldMembers are those of the old cluster of an import that is under way, or was before a restore.
+func (in *Input) oldMembers() []cke.OldMember {
+	if old := in.Identity.Incarnation.BeforeRestores().Importing(); old != nil {
+		return old.Members
+	}
+	return nil
+}
+
+// answersAs reports whether a member of the cluster on record has just answered with this id.
+func (in *Input) answersAs(id string) bool {
+	return id != "" && slices.ContainsFunc(in.replies(), func(e cke.EndpointStatus) bool { return e.Problem == "" && e.MemberID == id })
+}
+
+// oldListed are the members of an old cluster that may serve, see OldListed.
+func (in *Input) oldListed() []cke.OldMember {
+	inc := in.Identity.Incarnation
+	if in.oldMembers() == nil {
 		return nil
 	}
-	list := in.lastList()
-	for _, o := range old.Members {
-		if list == nil || o.In(list) {
-			may = append(may, o)
-		}
-	}
-	return may
+	list, _ := in.listOf(inc.BeforeRestores().ID)
+	return inc.OldListed(list)
 }
 
 func destroyedFlags(old []cke.OldMember) string {

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"cke"
 	"cke/op"
@@ -105,6 +106,7 @@ func TestDecide_TurnsAnImportAround(t *testing.T) {
 		{imported(3).importEnded(), cke.ImportRevert, "refused"},
 		{formed(3), cke.ImportRevert, "refused"},
 		{imported(3), "sideways", "refused"},
+		{imported(3).kept().with(func(s *scene) { s.Identity.Incarnation.Import.Turned = "t" }), cke.ImportContinue, "settled"}, // it reverted no more, and its record was cut off
 	} {
 		c.scene.Requests.Tasks = []cke.Task{{ID: "t", Kind: cke.TaskImport, Subject: c.subject}}
 		d, got := strategy.Decide(c.scene.Input), ""
@@ -141,6 +143,47 @@ func TestDecide_ReplacesTheAuthorityOfAnOldCluster(t *testing.T) {
 	}
 }
 
+// etcd takes each name once: no member is added on a node that has the name of a foreign member, until that has left.
+func TestDecide_AddsNoMemberWithTheNameOfAnother(t *testing.T) {
+	named := func(s *scene) *scene {
+		s.unjoined(3)
+		s.Spec.Nodes[2].Hostname, s.Seen.Nodes[2].Node.Hostname = "old2", "old2"
+		return s
+	}
+	d := strategy.Decide(named(imported(3)).Input)
+	if len(d.Blockers) == 0 || d.Operation != nil || !strings.Contains(d.Blockers[0].Message, "has the name of") {
+		t.Errorf("%v: %s", d.Operation, d.Reason)
+	}
+	d = strategy.Decide(named(imported(3).left(2)).Input)
+	if _, adds := d.Operation.(op.AddMember); !adds {
+		t.Errorf("%v: %s", d.Operation, d.Reason)
+	}
+}
+
+// It is replaced, too, if the cluster was restored since, again and on another management host.
+func TestDecide_ReplacesTheAuthorityOfAnOldClusterAfterARestore(t *testing.T) {
+	s := imported(3)
+	s.Identity.Incarnation.Import.PeerAuthority = true
+	restored := func(id cke.Identity) *cke.Incarnation {
+		inc := cke.NewRestoration(s.Spec, id, cke.Restoration{}, noon)
+		inc.State = cke.Formed
+		return &inc
+	}
+	once := cke.NewIdentity(restored(s.Identity), nil)
+	twice := cke.NewIdentity(restored(once), nil)
+	for what, inc := range map[string]*cke.Incarnation{"once": once.Incarnation, "twice": twice.Incarnation, "elsewhere": restored(once.Awaiting(noon))} {
+		after := formed(3)
+		after.Identity.Incarnation.Import = inc.Import
+		d := strategy.Decide(after.Input)
+		if r, is := d.Operation.(op.RotateAuthority); !is || r.Authority != cke.PeerAuthority || inc.Importing() != nil {
+			t.Errorf("%s: %v: %s", what, d.Operation, d.Reason)
+		}
+	}
+	if s.Identity.Incarnation.Importing() == nil {
+		t.Error("the import is over though the restore may be canceled")
+	}
+}
+
 // A cluster that was never imported is decided on as before: no rule of imports speaks.
 func TestDecide_RulesOfImportsAreSilentElsewhere(t *testing.T) {
 	for _, s := range []*scene{blank(3), formed(3), forming(3, true), abandoned(3), awaiting(3), formed(3).stranger("x"), formed(3).lost()} {
@@ -152,5 +195,78 @@ func TestDecide_RulesOfImportsAreSilentElsewhere(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// That the machine of an old member is gone is not believed while it answers: no restore stops it.
+func TestRestore_BelievesNoWordAboutAMemberThatAnswers(t *testing.T) {
+	answers := func(i int, change func(*cke.EndpointStatus)) func(*scene) {
+		return func(s *scene) {
+			for k := range s.Seen.Etcd.Endpoints {
+				if e := &s.Seen.Etcd.Endpoints[k]; e.URL == fmt.Sprintf("http://10.9.9.%d:2379", i) {
+					*e = cke.EndpointStatus{URL: e.URL, ClusterID: "c1", MemberID: fmt.Sprintf("o%d", i), Serializable: true}
+					change(e)
+				}
+			}
+		}
+	}
+	lost := func() *scene { return imported(3).mute(1, 2, 3).lost() }
+	for name, c := range map[string]struct {
+		scene *scene
+		names []string // that the way out has to name; nil: it is believed
+	}{
+		"it is named as on record":     {scene: imported(3).mute(1, 2, 3).slow().with(func(s *scene) { s.Seen.Etcd.Members[3].Name = "renamed" })},
+		"it is named as the list has":  {scene: imported(3).mute(1, 2, 3).slow().with(func(s *scene) { s.Identity.Incarnation.Import.Members[0].Name = "former" })},
+		"all serve":                    {imported(3), []string{"old1", "old2", "old3"}},
+		"none answers":                 {scene: lost()},
+		"one answers by itself":        {lost().with(answers(2, func(*cke.EndpointStatus) {})), []string{"old2"}},
+		"another member answers there": {scene: lost().with(answers(2, func(e *cke.EndpointStatus) { e.MemberID = "x" }))},
+		"another cluster answers":      {scene: lost().with(answers(2, func(e *cke.EndpointStatus) { e.ClusterID = "c2" }))},
+		"it has left the list":         {scene: imported(3).left(2).mute(1, 3).slow().with(answers(2, func(*cke.EndpointStatus) {}))},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := cke.RestoreOrder{Target: "file:///b", Source: "demo", Destroyed: []string{"old1", "old2", "old3"}}
+			why := strategy.RestoreRefusal(c.scene.Input, o)
+			if c.names == nil {
+				if why != nil {
+					t.Error(why)
+				}
+				return
+			}
+			if why == nil || why.Code != cke.CodeOldCluster {
+				t.Fatal(why)
+			}
+			for _, old := range []string{"old1", "old2", "old3"} {
+				if text := strings.Join(why.Facts, "\n"); strings.Contains(text, old+" answers at http://10.9.9.") != slices.Contains(c.names, old) {
+					t.Errorf("%s: %s", old, text)
+				}
+			}
+		})
+	}
+	foreign := formed(3).stranger("x", "y", "z", "w").lost()
+	foreign.Seen.Etcd.Members = formed(3).stranger("x", "y", "z", "w").Seen.Etcd.Members
+	o := cke.RestoreOrder{Target: "file:///b", Source: "demo", Destroyed: []string{"x", "y", "z", "w"}}
+	if why := strategy.RestoreRefusal(foreign.Input, o); why != nil {
+		t.Error(why)
+	}
+	for _, id := range []string{"id-x", "id-y", "id-z", "id-w"} {
+		foreign.Seen.Etcd.Endpoints = append(foreign.Seen.Etcd.Endpoints, cke.EndpointStatus{URL: "https://10.9.9.9:2379", ClusterID: "c1", MemberID: id, Serializable: true})
+	}
+	if why := strategy.RestoreRefusal(foreign.Input, o); why == nil || why.Code != cke.CodeFence {
+		t.Errorf("foreign members that answer: %v", why)
+	}
+}
+
+// An order that takes the place of a restore has to name the old members again: the first one may not have been true.
+func TestRestore_AnotherOrderNamesTheOldMembersAgain(t *testing.T) {
+	s := imported(3).mute(1, 2, 3).lost()
+	s.begunAt(noon.Add(-2*time.Hour), cke.RestoreOrder{Destroyed: []string{"old1", "old2", "old3"}})
+	o := cke.RestoreOrder{Target: "file:///b", Source: "demo"}
+	if why := strategy.RestoreRefusal(s.Input, o); why == nil || why.Code != cke.CodeOldCluster {
+		t.Errorf("%v", why)
+	}
+	o.Destroyed = []string{"old1", "old2", "old3"}
+	if why := strategy.RestoreRefusal(s.Input, o); why != nil {
+		t.Error(why)
 	}
 }

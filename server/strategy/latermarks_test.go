@@ -93,3 +93,31 @@ func TestDecide_MakesNoClusterBesideALaterMark(t *testing.T) {
 		})
 	}
 }
+
+// A live import adds its first member to the old cluster only when a bootstrap would start: a later mark keeps it from that, too.
+func TestDecide_AddsNoMemberOfAnImportBesideALaterMark(t *testing.T) {
+	for name, c := range map[string]struct {
+		marks, deleted []string
+		ended          bool
+		free           bool
+	}{
+		"no mark":                  {free: true},
+		"of an earlier cluster":    {marks: []string{"j1", "first"}},
+		"it was deleted":           {marks: []string{"j1", "first"}, deleted: []string{"j1", "first"}, free: true},
+		"another one came after":   {marks: []string{"first", "j9"}, deleted: []string{"j1", "first"}},
+		"a member of the import":   {marks: []string{"was"}, ended: true, free: true},
+		"a member ended before it": {marks: []string{"first"}, ended: true, free: true}, // the import began beside it
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := imported(3).unjoined(3).unjoined(2).unjoined(1)
+			if c.ended {
+				s.Identity.Ended = []cke.Join{{ID: "was", Incarnation: s.Identity.Incarnation.ID, EndedAt: noon}}
+			}
+			s.node(1).Over, s.Identity.Deleted = c.marks, c.deleted
+			d := strategy.Decide(s.Input)
+			if _, adds := d.Operation.(op.AddMember); adds != c.free || !adds && (d.Blockers[0].Code != cke.CodeOlderStore || d.Blockers[0].Node != "n1") {
+				t.Errorf("%v: %s %+v", d.Operation, d.Reason, d.Blockers)
+			}
+		})
+	}
+}

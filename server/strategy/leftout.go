@@ -93,7 +93,7 @@ func (in *Input) ballots(o cke.RestoreOrder) (all []ballot) {
 	goesOn := func(j cke.Join) bool { return mayGoOn(j.Node) || o.Survivor != "" && in.servesUnseen(j, o) }
 	strangerGoesOn := func(m cke.Member) bool {
 		n, seen := in.stopped(m)
-		return !slices.Contains(o.Destroyed, nameOf(m)) && (!seen || mayGoOn(n))
+		return !in.gone(o, m.ID) && (!seen || mayGoOn(n))
 	}
 	for _, life := range slices.Sorted(maps.Keys(lives)) {
 		list, newest := in.listOf(life)

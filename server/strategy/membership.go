@@ -273,7 +273,7 @@ func firstFree(in *Input, all []verdict) verdict {
 // addMember: a declared control-plane node carries no member. One that cannot take a member does not keep others
 // waiting.
 func addMember(in *Input) verdict {
-	if in.importing() != nil && len(in.Identity.Joins)+len(in.Identity.Ended) == 0 { // another cluster of this name may serve on the nodes
+	if in.Identity.ImportsFirst() {
 		if blockers := bootstrapGate(in); blockers != nil {
 			return note("no member is added to the old cluster yet: "+list(blockers), blockers...)
 		}
@@ -403,17 +403,6 @@ func foreign(s cke.NodeStatus, except string) []cke.Problem {
 			p.Remedy = fmt.Sprintf("on %s: docker update --restart=no %s, or docker rm %s, if it is not needed", s.Node.Address, c.Name, c.Name)
 		}
 		found = append(found, p)
-	}
-	return found
-}
-
-// strangersOn are the members on a node that cke does not know and leaves alone. Two members on one node would share
-// its ports, and one of ours at the same peer URL would be taken for the foreign member, without its data.
-func strangersOn(in *Input, n cke.Node) []cke.Problem {
-	var found []cke.Problem
-	for _, m := range in.strangersAt(n.Address) {
-		found = append(found, cke.Problem{Code: cke.CodeStranger, Node: n.Name(), Message: fmt.Sprintf("foreign member %s is on this node", nameOf(m)),
-			Remedy: strangerRemedy(in, m)})
 	}
 	return found
 }

@@ -28,7 +28,8 @@ func TestReboots_OneThatCannotBeDrained(t *testing.T) {
 		{"one that is to be repaired, while another one is to be rebooted", drain(repairable(3, 5).queued(4).repairs("dead").queued(5), 4, 3, time.Second), "drain n5", ""},
 		{"after its pause it is tried again", drain(rebootable(3, 5).queued(4, 5), 4, 3, time.Minute), "drain n4", ""},
 		{"five times in a row", drain(rebootable(3, 5).queued(4, 5), 4, 5, time.Second).with(since(20 * time.Second)), "drain n5", ""},
-		{"for ten minutes", drain(rebootable(3, 5).queued(4, 5), 4, 3, time.Second).with(since(11 * time.Minute)), "note n4 failed, failed, released", "it could not be drained: it broke"},
+		{"twice, ten minutes apart", drain(rebootable(3, 5).queued(4, 5), 4, 2, time.Second).with(since(11 * time.Minute)), "drain n5", ""},
+		{"for ten minutes", drain(rebootable(3, 5).queued(4, 5), 4, 5, time.Second).with(since(11 * time.Minute)), "note n4 failed, failed, released", "it could not be drained: it broke"},
 		{"for ten minutes, and its agent asked", drain(rebootable(3, 3).with(func(s *scene) { s.Spec.Reboot.FleetLock = true }).queued(2).with(func(s *scene) { s.entry(2).Agent, s.entry(2).AskedAt = "cafe", noon }), 2, 5, time.Second).with(since(11 * time.Minute)), "note n2 failed, failed, released", ""},
 		{"once since it was retried", drain(rebootable(3, 5).queued(4, 5).with(func(s *scene) { s.entry(4).Since = noon.Add(-10 * time.Second) }), 4, 6, time.Second).with(since(time.Hour)), "drain n5", ""},
 	})

@@ -24,10 +24,10 @@ func queueNext(in *Input) verdict {
 			}
 		}
 	}
-	next, waits := in.nextEntry()
+	next, waits, failed := in.nextEntry()
 	if next == nil {
 		for _, r := range in.queueOrder() {
-			v := note(fmt.Sprintf("%s waits: %s", r.What(), waits[r.ID])).upkeep()
+			v := note(fmt.Sprintf("%s waits: %s", r.What(), waits[r.ID])).upkeep().blocked(failed)
 			if left := in.settles(in.settle()); left > 0 {
 				v = v.again(left)
 			}
@@ -62,8 +62,9 @@ func queueNext(in *Input) verdict {
 // byQueue names the queue of an entry as the holder of a lease.
 func byQueue(r cke.Entry) string { return "the " + string(r.Kind()) + " queue" }
 
-// nextEntry is the entry whose node may go down now; nil: none may. It also returns what each queued one waits for, by id.
-func (in *Input) nextEntry() (next *cke.Entry, waits map[string]string) {
+// nextEntry is the entry whose node may go down now; nil: none may. It also returns what each queued one waits for, by id, and the
+// problems of those that could not be drained, and are held back for that.
+func (in *Input) nextEntry() (next *cke.Entry, waits map[string]string, failed []cke.Problem) {
 	waits = map[string]string{}
 	active := map[cke.QueueKind]int{}
 	for _, r := range in.Requests.Queued() {
@@ -83,7 +84,7 @@ func (in *Input) nextEntry() (next *cke.Entry, waits map[string]string) {
 			why = in.neverGoes(n, j)
 		}
 		if f, wait := holdBack(in, op.LeaseEntry{Entry: r}, 0); why == "" && wait > 0 {
-			why = notDrained(f)
+			why, failed = notDrained(f), append(failed, f.Problems...)
 		}
 		passes := why != "" // its own reason: others need not wait for it
 		k := r.Kind()
@@ -105,7 +106,7 @@ func (in *Input) nextEntry() (next *cke.Entry, waits map[string]string) {
 			next = &r
 		}
 	}
-	return next, waits
+	return next, waits, failed
 }
 
 // holdsMember reports whether a node carries a member, of cke or not, or may: then it goes down only as nodes with members do.

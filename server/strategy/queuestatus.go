@@ -32,7 +32,7 @@ func queueStatus(in *Input, d Decision, k cke.QueueKind) *cke.QueueStatus {
 	if n := len(q.History); n > 0 {
 		s.Last = &q.History[n-1]
 	}
-	_, waits := in.nextEntry()
+	_, waits, _ := in.nextEntry()
 	rests := in.queuesRest(d)
 	for _, r := range q.Entries {
 		e := cke.EntryStatus{Entry: r}

@@ -97,6 +97,12 @@ func TestDecide_StartsAsDeclaredWhatDoesNotComeUp(t *testing.T) {
 		s := formed(1).running().quietMembers(1).tried(1, wrong).lost()
 		return s.failed(op.RestartMember{Join: s.join(1)}, 1, 0)
 	}
+	onlyOwn := func(s *scene) *scene { // the others, as they were seen last
+		list := s.Seen.Etcd.Members
+		s.running().quietMembers(1).tried(1, wrong).lost()
+		s.Before.Incarnation, s.Before.Etcd.Members = s.Identity.Incarnation.ID, list
+		return s.failed(op.RestartMember{Join: s.join(1)}, 1, 0)
+	}
 	silentStart := func(s *scene, i int) op.StartChanged {
 		return op.StartChanged{Join: s.join(i), Etcd: s.Spec.Options.Etcd, AwaitServing: true, Silent: true}
 	}
@@ -123,6 +129,8 @@ func TestDecide_StartsAsDeclaredWhatDoesNotComeUp(t *testing.T) {
 		{"unless cke failed to start it so: with such options etcd may run and answer nobody", silent(), silentStart(silent(), 2), "n2 does not start, and other arguments are declared", nil},
 		{"and the others are a quorum", silent().with(func(s *scene) { s.quiet(3) }), nil, "", []string{"CKE305 n2", "CKE215 n2", "CKE215 n3"}},
 		{"the only one", onlySilent(), silentStart(onlySilent(), 1), "n1 does not start, and other arguments are declared", nil},
+		{"not the only one of cke while an old cluster may need it", onlyOwn(imported(1).mute(1, 2, 3)), nil, "", []string{"CKE215 n1", "CKE328 old1", "CKE328 old2", "CKE328 old3"}},
+		{"nor while foreign members may", onlyOwn(formed(1).with(func(s *scene) { s.stranger("x", "y") })), nil, "", []string{"CKE215 n1"}},
 		{"not without a quorum: others may need it", silent().lost(), nil, "", []string{"CKE215 n1", "CKE215 n2", "CKE215 n3"}},
 		{"not on a node that is drained", formed(3).running().leased(2).crashes(2).tried(2, wrong), nil, "", []string{"CKE305 n2", "CKE212 n2"}},
 		{"not on a node that does not answer", three().tried(2, wrong).silent(2), nil, "waiting for n2", []string{"CKE201 n2"}},

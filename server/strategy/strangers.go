@@ -71,6 +71,27 @@ func (in *Input) strangersOn(n cke.Node) []cke.Member {
 	return all
 }
 
+// strangersOn are the members on a node that cke does not know and leaves alone. Two members on one node would share
+// its ports, and one of ours at the same peer URL would be taken for the foreign member, without its data. Those that have its name count,
+// too: the learner's --initial-cluster has one URL for each name.
+func strangersOn(in *Input, n cke.Node) []cke.Problem {
+	var found []cke.Problem
+	problem := func(m cke.Member, format string, remedy string) {
+		found = append(found, cke.Problem{Code: cke.CodeStranger, Node: n.Name(), Message: fmt.Sprintf(format, nameOf(m)), Remedy: remedy})
+	}
+	at := in.strangersAt(n.Address)
+	for _, m := range at {
+		problem(m, "foreign member %s is on this node", strangerRemedy(in, m))
+	}
+	for _, m := range in.strangers() {
+		here := slices.ContainsFunc(at, func(o cke.Member) bool { return o.ID == m.ID })
+		if m.Name == n.Name() && !here && !in.onceOurs(m) {
+			problem(m, "it has the name of foreign member %s", "declare it with another hostname, or remove that member first")
+		}
+	}
+	return found
+}
+
 // placed are the ids of foreign members of which a URL has the address of an observed node, or that a container there runs.
 func (in *Input) placed() (ids []string) {
 	for _, m := range in.strangers() {

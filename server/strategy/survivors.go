@@ -18,6 +18,8 @@ type Survivor struct {
 	Revision int64  `json:"revision,omitempty"`
 	DBSize   int64  `json:"dbSize,omitempty"` // bytes
 	Reason   string `json:"reason,omitempty"`
+	// Voter is set if the newest member list that is known has it as a voter.
+	Voter bool `json:"voter"`
 	// Holds is set if there may be data that can be taken.
 	Holds bool `json:"holds"`
 	// Apart is why the data is not this cluster's; empty: it is. Such a member is taken only if it is named.
@@ -34,6 +36,7 @@ func Survivors(st cke.Status, id cke.Identity) []Survivor {
 			continue
 		}
 		v := Survivor{Node: m.Name, State: m.State, Reason: m.Reason, Holds: m.State != "missing" && m.State != "unreachable"}
+		v.Voter = slices.ContainsFunc(st.Etcd.Members, func(l cke.Member) bool { return l.ID == m.ID && !l.Learner })
 		e, ok := st.Etcd.Endpoint(m.Join)
 		e.Join = m.Join
 		v.Apart = id.NotOurs(e)
@@ -75,28 +78,44 @@ func ChooseSurvivor(all []Survivor, from string) *Survivor {
 	return holders[0]
 }
 
-// LossOf shows what a recovery can lose. Any quorum that acknowledged a write holds it: only when so many members are left
-// that every quorum has one of them, and the furthest is taken, nothing is lost. What a member has that does not answer is not known.
-func LossOf(chosen Survivor, all []Survivor) string {
+// LossOf shows what a recovery can lose. Any quorum that acknowledged a write holds it: only when so many voters are left
+// that every quorum has one of them, and the furthest is taken, nothing is lost. Old and foreign voters are none of those that are
+// left: their data is not taken. What a member has that does not answer is not known.
+func LossOf(chosen Survivor, all []Survivor, list []cke.Member) string {
 	if chosen.Apart != "" {
 		return fmt.Sprintf("%s is not of the cluster on record (%s): all that this cluster acknowledged and %s does not have is lost", chosen.Node, chosen.Apart, chosen.Node)
 	}
-	left, furthest := 0, true
+	voters, left, furthest, may := 0, 0, true, false
+	for _, m := range list {
+		if may = may || m.Learner; !m.Learner {
+			voters++
+		}
+	}
 	for _, v := range all {
+		may = may || !v.Voter
 		if v.Holds && v.Apart == "" {
-			left++
+			if v.Voter {
+				left++
+			}
 			furthest = furthest && (v.Node == chosen.Node || v.Applied > 0 && v.Applied <= chosen.Applied)
 		}
 	}
-	n := len(all)
+	which := fmt.Sprintf("%d of %d voters are left", left, voters)
+	if voters == 0 {
+		which = "it is not known which members voted"
+	}
 	if chosen.Applied == 0 {
-		return fmt.Sprintf("%d of %d members are left, and it is not known what %s has applied: writes that were acknowledged shortly before it stopped may be missing, because they may be in its write-ahead log only, which is not read; "+
-			"so may all that only the others have", left, n, chosen.Node)
+		return fmt.Sprintf("%s, and it is not known what %s has applied: writes that were acknowledged shortly before it stopped may be missing, because they may be in its write-ahead log only, which is not read; "+
+			"so may all that only the others have", which, chosen.Node)
 	}
-	if furthest && left >= n-quorum.Of(n)+1 {
-		return fmt.Sprintf("%d of %d members are left, and every quorum had one of them; what %s has applied is kept", left, n, chosen.Node)
+	most := voters
+	if may { // a learner may have been promoted since
+		most++
 	}
-	return fmt.Sprintf("%d of %d members are left: writes that the others acknowledged and %s has not applied (index %d, revision %d) are lost", left, n, chosen.Node, chosen.Applied, chosen.Revision)
+	if everyQuorum := func(n int) bool { return left > n-quorum.Of(n) }; voters > 0 && furthest && everyQuorum(voters) && everyQuorum(most) {
+		return fmt.Sprintf("%s, and every quorum had one of them; what %s has applied is kept", which, chosen.Node)
+	}
+	return fmt.Sprintf("%s: writes that the others acknowledged and %s has not applied (index %d, revision %d) are lost", which, chosen.Node, chosen.Applied, chosen.Revision)
 }
 
 // NeedsNoRecovery is the refusal of a recovery of a cluster that has its quorum. Where the operator has to judge whose data

@@ -16,6 +16,8 @@ const (
 	commandWithin = 10 * time.Minute
 	// drainedWithin is for how long a node may be impossible to drain.
 	drainedWithin = 10 * time.Minute
+	// drainedTries is how often that must have failed by then: two failures far apart show less.
+	drainedTries = 5
 	// hungAfter is how long a node does not answer before it counts as hung: then it goes down without a stop of its member.
 	hungAfter = time.Minute
 	// unseenFor is for how long after its command a machine counts as going down, of which no boot was seen before.
@@ -102,7 +104,7 @@ func (in *Input) nodeOf(r cke.Entry) (cke.Node, bool) {
 func (in *Input) waitsFor(r cke.Entry, n cke.Node, t cke.Turn) verdict {
 	f := in.Failures[FailureKey(op.LeaseEntry{Entry: r})]
 	switch {
-	case f.Count > 0 && min(f.At.Sub(f.First), f.At.Sub(r.Since)) >= drainedWithin:
+	case f.Count >= drainedTries && min(f.At.Sub(f.First), f.At.Sub(r.Since)) >= drainedWithin:
 		return upkeepBy(op.NoteEntry{Entry: r, To: cke.EntryFailed, Result: cke.EntryGaveUp, Release: true, Why: notDrained(f)}, r.What()+" failed: "+notDrained(f))
 	case r.Agent != "" && in.overdue(r.AskedAt, forgottenAfter):
 		return upkeepBy(op.NoteEntry{Entry: r, Result: cke.EntryCanceled, Why: "its agent no longer asks"}, "the agent of "+r.Node+" no longer asks for a reboot")
