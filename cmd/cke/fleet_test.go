@@ -386,9 +386,10 @@ func TestDaemons_ShareClustersAndNeverLeadOneTogether(t *testing.T) {
 	y.ready()
 	e.stop()
 	y.leads("none that is preferred is alive", even("boot-b"))
-	for what, n := range c.verdict() {
-		if strings.HasSuffix(what, " bootstrap") && n != 1 {
-			t.Errorf("%s completed %d times", what, n)
+	completed := c.verdict()
+	for _, name := range names {
+		if n := completed[name+" bootstrap"]; n != 1 {
+			t.Errorf("the bootstrap of %s completed %d times", name, n)
 		}
 	}
 }
