@@ -73,12 +73,6 @@ func (t *Term) Resign(context.Context) error {
 	return nil
 }
 
-// HandOver ends the term.
-func (t *Term) HandOver(ctx context.Context, _ string) error { return t.Resign(ctx) }
-
-// Prefer does nothing: no other daemon waits to lead.
-func (t *Term) Prefer(context.Context, []string) error { return nil }
-
 // Leader returns which daemon leads and since when.
 func (t *Term) Leader() cke.Leader {
 	return cke.Leader{Host: fmt.Sprintf("host%d", t.number), Term: t.number, Since: t.since}

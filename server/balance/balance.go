@@ -79,7 +79,7 @@ func Plan(f cke.Fleet, o Options) []Move {
 	return moves
 }
 
-// Leave returns who gets the clusters of a daemon that stops. One that nobody waits for is left out.
+// Leave returns who gets the clusters of a daemon that stops. One that no other daemon waits for is left out.
 func Leave(f cke.Fleet, daemon string) []Move {
 	s := newState(f, Options{})
 	from, ok := s.index[daemon]
