@@ -97,7 +97,7 @@ func (c *charge) wake() <-chan struct{} {
 // mayChangeHands reports whether nothing is under way, or about to be, that another leader would have to take up: an operation or
 // what is left of one, a bootstrap, a restore, a task, a node's turn in a queue, a full or other long work on backups.
 func (l *Loop) mayChangeHands(in strategy.Input, d strategy.Decision) bool {
-	settled := d.Operation == nil && (d.Converged || len(d.Blockers) > 0) && l.running == nil
+	settled := d.Operation == nil && (d.Converged || len(d.Blockers) > 0 || d.Frozen != nil) && l.running == nil
 	saved := l.closed && !l.unread && len(l.unsaved) == 0 && len(l.over) == 0
 	asked := len(in.Requests.Tasks) > 0 || len(in.Requests.Unread) > 0 || in.Deleting
 	queued := slices.ContainsFunc(in.Requests.Queued(), cke.Entry.Active) || l.Commands.busy()
@@ -228,9 +228,6 @@ func (d *Daemon) share(ctx context.Context) {
 		case <-again:
 		}
 		again = nil
-		if len(seen) < 2 {
-			continue
-		}
 		more := d.duty.assign(func(id string) bool { return d.Now().Sub(seen[id]) >= settle })
 		wait := handoverEvery
 		if !more {

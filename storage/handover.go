@@ -79,9 +79,16 @@ func (s *Store) WatchFleet(ctx context.Context) <-chan cke.Fleet {
 			case <-changed:
 			case <-ctx.Done():
 			}
+			select {
+			case <-time.After(fleetPause): // a daemon that starts queues up for each cluster
+			case <-ctx.Done():
+			}
 		}
 	})
 }
+
+// fleetPause is the least time between two states of the fleet that a watch makes.
+const fleetPause = 50 * time.Millisecond
 
 // Fleet returns which daemons are alive and what they lead.
 func (s *Store) Fleet(ctx context.Context) (cke.Fleet, error) {

@@ -162,9 +162,7 @@ func fleetShown(f cke.Fleet, names []string) shownFleet {
 	plan := balance.Plan(f, balance.Options{})
 	now, then := balance.Loads(f, nil), balance.Loads(f, plan)
 	shown := shownFleet{Daemons: []shownDaemon{}, Clusters: []shownLeader{}, Notes: []string{}}
-	alive := map[string]bool{}
 	for _, d := range f.Daemons {
-		alive[d.Host] = true
 		shown.Daemons = append(shown.Daemons, shownDaemon{d, now[d.ID], then[d.ID]})
 		if d.Schema < f.Schema {
 			shown.Notes = append(shown.Notes, fmt.Sprintf("the daemon on %s knows schema %d, the store has %d: it gets no cluster", d.Host, d.Schema, f.Schema))
@@ -182,14 +180,20 @@ func fleetShown(f cke.Fleet, names []string) shownFleet {
 			to, _ := f.Daemon(plan[i].To)
 			c.Next, c.Reason = to.Host, plan[i].Reason
 		}
-		for _, host := range c.Prefer {
-			if !alive[host] {
-				shown.Notes = append(shown.Notes, fmt.Sprintf("%s prefers %s, where no daemon is alive", name, host))
-			}
-		}
+		shown.Notes = append(shown.Notes, absent(f, name, c.Prefer)...)
 		shown.Clusters = append(shown.Clusters, c)
 	}
 	return shown
+}
+
+// absent names hosts that a cluster prefers and that have no live daemon: there may be one later.
+func absent(f cke.Fleet, cluster string, prefer []string) (notes []string) {
+	for _, host := range prefer {
+		if !slices.ContainsFunc(f.Daemons, func(d cke.Daemon) bool { return d.Host == host }) {
+			notes = append(notes, fmt.Sprintf("%s prefers %s, where no daemon is alive", cluster, host))
+		}
+	}
+	return notes
 }
 
 func onlyOne(f cke.Fleet) string {

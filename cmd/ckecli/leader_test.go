@@ -22,7 +22,10 @@ func fleetOf(t *testing.T, names ...string) (*house, map[string]*storage.Term) {
 		if i == 0 {
 			text += "prefer: [boot-9]\n"
 		}
-		h.run(exitDone, "cluster", "set", "--no-wait", h.write("cluster.yml", text))
+		_, stderr := h.run(exitDone, "cluster", "set", "--no-wait", h.write("cluster.yml", text))
+		if i == 0 {
+			contains(t, stderr, "note: "+name+" prefers boot-9, where no daemon is alive\n")
+		}
 		terms[name] = h.lead(name).term
 	}
 	if err := terms[names[0]].Prefer(h.ctx(), []string{"boot-9"}); err != nil {
