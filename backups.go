@@ -59,6 +59,8 @@ type BackupStatus struct {
 	Lineage string `json:"lineage,omitempty"`
 	// Idle is why no backups are taken now; empty: they are.
 	Idle string `json:"idle,omitempty"`
+	// Busy: a full, or long work on what is stored, is under way, which another leader would have to start again. It is not stored.
+	Busy bool `json:"-"`
 	// Known: the target has been read; before that all figures are zero.
 	Known bool `json:"known"`
 

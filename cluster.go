@@ -47,6 +47,8 @@ type Cluster struct {
 	Reboot RebootOptions `yaml:"reboot,omitempty" json:"reboot,omitzero"`
 	// Repair says how nodes of the repair queue are repaired.
 	Repair RepairOptions `yaml:"repair,omitempty" json:"repair,omitzero"`
+	// Prefer are the management hosts whose daemons should lead the cluster, in any order. While none of those is alive, any daemon leads.
+	Prefer []string `yaml:"prefer,omitempty" json:"prefer,omitempty"`
 }
 
 // Node is a declared machine.

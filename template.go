@@ -36,6 +36,7 @@ type Template struct {
 	Backup    Backup           `yaml:"backup,omitempty" json:"backup,omitzero"`
 	Reboot    RebootOptions    `yaml:"reboot,omitempty" json:"reboot,omitzero"`
 	Repair    RepairOptions    `yaml:"repair,omitempty" json:"repair,omitzero"`
+	Prefer    []string         `yaml:"prefer,omitempty" json:"prefer,omitempty"`
 	Inventory InventoryOptions `yaml:"inventory" json:"inventory"`
 }
 
@@ -141,7 +142,7 @@ func (t Template) Pattern(controlPlane bool) Node {
 
 // Cluster returns what the template declares, with these nodes.
 func (t Template) Cluster(nodes []Node) Cluster {
-	return Cluster{Name: t.Name, Nodes: nodes, Options: t.Options, Policies: t.Policies, Backup: t.Backup, Reboot: t.Reboot, Repair: t.Repair}
+	return Cluster{Name: t.Name, Nodes: nodes, Options: t.Options, Policies: t.Policies, Backup: t.Backup, Reboot: t.Reboot, Repair: t.Repair, Prefer: t.Prefer}
 }
 
 // ValidHostname reports whether a node may have this name, which is also its member's name in etcd.

@@ -238,6 +238,8 @@ func schemaWords() map[string]words {
 		"policies.volumes.on_removal": {"retain leaves them, archive keeps them for a time, delete removes them.", policies.Volumes.OnRemoval},
 		"policies.volumes.keep":       {"How long archived volumes are kept.", "168h"},
 
+		"prefer": {"Management hosts whose daemon should lead the cluster, by the names that `ckecli leader` shows. While none of them is alive, any daemon leads.", nil},
+
 		"reboot":                  {"How nodes of the reboot queue are rebooted. Default: they are not.", nil},
 		"reboot.command":          {"Command of the daemon's configuration that reboots a node; its last argument is the address.", nil},
 		"reboot.check":            {"Command of the daemon's configuration that writes true once a rebooted node is ready. Default: none.", nil},

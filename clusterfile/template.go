@@ -61,6 +61,7 @@ func checkTemplate(f *findings, t cke.Template) {
 	checkBackup(f, "backup", t.Backup)
 	checkReboot(f, "reboot", t.Reboot)
 	checkRepair(f, "repair", t.Repair)
+	checkPrefer(f, "prefer", t.Prefer)
 	checkRemoval(f, c)
 	checkInventory(f, "inventory", t)
 }

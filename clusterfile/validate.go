@@ -32,7 +32,27 @@ func checkCluster(f *findings, c cke.Cluster) {
 	checkBackup(f, "backup", c.Backup)
 	checkReboot(f, "reboot", c.Reboot)
 	checkRepair(f, "repair", c.Repair)
+	checkPrefer(f, "prefer", c.Prefer)
 	checkRemoval(f, c)
+}
+
+// maxPreferred is how many management hosts a cluster may prefer.
+const maxPreferred = 16
+
+// checkPrefer checks names of management hosts. Whether they have a daemon is not known here, and may change at any time.
+func checkPrefer(f *findings, path string, hosts []string) {
+	if n := len(hosts); n > maxPreferred {
+		f.fault(path, fmt.Sprintf("has %d management hosts", n), fmt.Sprintf("Name at most %d.", maxPreferred))
+	}
+	names := map[string]string{}
+	for i, host := range hosts {
+		p := itemPath(path, i)
+		if len(host) > 253 || !hostLike.MatchString(host) {
+			f.fault(p, fmt.Sprintf("invalid host name %q", shorten(host)), "Write the name of a management host, as `ckecli leader` shows it.")
+			continue
+		}
+		twice(f, names, p, host, "name", "Name each management host once.")
+	}
 }
 
 func checkName(f *findings, name string) {

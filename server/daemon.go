@@ -55,10 +55,25 @@ type Daemon struct {
 	Progress *Progress
 	// Samples get what the curves of each cluster show; nil: none are kept.
 	Samples *Samples
+	// Fleet sends which daemons are alive and what they lead, first at once, then whenever that changes, until ctx is canceled; nil: this
+	// daemon hands nothing over.
+	Fleet func(ctx context.Context) <-chan cke.Fleet
+	// Settle is how long another daemon has to be alive, as this one sees it, before clusters move to it or because of it: one that
+	// comes and goes gets nothing. 0: 15 s.
+	Settle time.Duration
+
+	duty duty
 }
 
-// electionRetry is the pause after a campaign or a term that ended with an error.
-const electionRetry = time.Second
+// electionRetry is the pause after a campaign or a term that ended with an error. It doubles, up to unfitRetry, while terms cannot even
+// start: others that can are not to get such a cluster back again and again.
+const (
+	electionRetry = time.Second
+	unfitRetry    = time.Minute
+)
+
+// errUnfit is what a term ends with that could not start.
+var errUnfit = errors.New("the term could not start")
 
 // Run leads clusters until ctx is canceled; it returns once every loop has returned.
 func (d *Daemon) Run(ctx context.Context) error {
@@ -66,6 +81,9 @@ func (d *Daemon) Run(ctx context.Context) error {
 	defer d.Metrics.serves(false)
 	var wg sync.WaitGroup
 	defer wg.Wait()
+	if d.Fleet != nil {
+		wg.Go(func() { d.share(ctx) })
+	}
 	campaigns := map[string]context.CancelFunc{}
 	for names := range d.Store.WatchClusters(ctx) {
 		present := map[string]bool{}
@@ -100,20 +118,24 @@ func (d *Daemon) serve(ctx context.Context, cluster string) {
 	d.Metrics.leads(cluster, false)
 	defer d.Metrics.forget(cluster)
 	defer d.Samples.forget(cluster)
-	for ctx.Err() == nil {
+	for retry := electionRetry; ctx.Err() == nil; {
 		err := d.term(ctx, cluster, log)
 		switch {
 		case ctx.Err() != nil:
 			return
-		case errors.Is(err, cke.ErrNotFound), errors.Is(err, errResigned):
+		case errors.Is(err, cke.ErrNotFound), errors.Is(err, errResigned), errors.As(err, new(*handover)):
 			log.Info("term ended", "reason", err)
 		default:
 			log.Warn("term ended", "error", err)
 		}
 		// A cluster that is gone ends ctx. One that was deleted and declared again between two observations does not.
-		if sleep(ctx, electionRetry) != nil {
+		if !errors.Is(err, errUnfit) {
+			retry = electionRetry
+		}
+		if sleep(ctx, retry) != nil {
 			return
 		}
+		retry = min(2*retry, unfitRetry)
 	}
 }
 
@@ -123,11 +145,13 @@ func (d *Daemon) term(ctx context.Context, cluster string, log *slog.Logger) (er
 	if err != nil {
 		return fmt.Errorf("wait to be elected: %w", err)
 	}
-	t := seat.Term
+	t, stops := seat.Term, ctx
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(t.Context(), func() { cancel(context.Cause(t.Context())) })()
-	defer resign(t, log)
+	defer func() { d.leave(stops, t, cluster, err, log) }()
+	charge := newCharge()
+	defer d.duty.takes(cluster, charge)()
 	log = log.With("term", t.Leader().Term)
 	log.Info("leading")
 	d.Metrics.leads(cluster, true)
@@ -142,18 +166,18 @@ func (d *Daemon) term(ctx context.Context, cluster string, log *slog.Logger) (er
 	}()
 	nodes, authority, err := seat.Connect()
 	if err != nil {
-		return fmt.Errorf("prepare the connections to nodes: %w", err)
+		return fmt.Errorf("prepare the connections to nodes: %w: %w", errUnfit, err)
 	}
 	defer nodes.Close()
 	loop := &Loop{
 		Term: t, Observer: nodes,
 		Env:   op.Env{Cluster: cluster, Machines: nodes, Etcd: nodes, Authority: authority, Ledger: t, Leader: t.Leader(), Now: d.Now, Pause: sleep, Log: log},
-		Probe: d.Probe, Now: d.Now, Log: log, Metrics: d.Metrics, Progress: d.Progress, Samples: d.Samples,
+		Probe: d.Probe, Now: d.Now, Log: log, Metrics: d.Metrics, Progress: d.Progress, Samples: d.Samples, charge: charge,
 	}
 	if seat.Backups != nil {
 		b, err := seat.Backups(authority)
 		if err != nil {
-			return fmt.Errorf("prepare the backups: %w", err)
+			return fmt.Errorf("prepare the backups: %w: %w", errUnfit, err)
 		}
 		defer d.keep(ctx, b)()
 		loop.Backups, loop.Env.Backups = b, b
@@ -175,7 +199,7 @@ func (d *Daemon) term(ctx context.Context, cluster string, log *slog.Logger) (er
 	}
 	if seat.Snapshots != nil {
 		if loop.Env.Snapshots, err = seat.Snapshots(nodes); err != nil {
-			return fmt.Errorf("prepare restores: %w", err)
+			return fmt.Errorf("prepare restores: %w: %w", errUnfit, err)
 		}
 	}
 	return loop.Run(ctx)
@@ -183,18 +207,6 @@ func (d *Daemon) term(ctx context.Context, cluster string, log *slog.Logger) (er
 
 // resignLimit bounds the last word of a term.
 const resignLimit = time.Second
-
-// resign ends a term that has not ended by itself, so that the next candidate need not wait for the session to expire.
-func resign(t Term, log *slog.Logger) {
-	if t.Context().Err() != nil {
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), resignLimit)
-	defer cancel()
-	if err := t.Resign(ctx); err != nil {
-		log.Warn("not resigned; the session will expire", "error", err)
-	}
-}
 
 // sleep waits for d or returns ctx's error.
 func sleep(ctx context.Context, d time.Duration) error {

@@ -20,6 +20,7 @@ import (
 type country struct {
 	t      *testing.T
 	names  chan []string
+	fleets chan cke.Fleet
 	mu     sync.Mutex
 	stages map[string]*stage
 	// campaign is asked before a campaign is won, connect before nodes are reached; nil: all succeeds.
@@ -54,7 +55,7 @@ func governWith(t *testing.T, backups server.Backups, f func(c *country), cluste
 func governAll(t *testing.T, backups server.Backups, inventory server.Inventory, f func(c *country), clusters ...string) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		c := &country{t: t, backups: backups, inventory: inventory, names: make(chan []string), stages: map[string]*stage{}, ended: make(chan struct{})}
+		c := &country{t: t, backups: backups, inventory: inventory, names: make(chan []string), fleets: make(chan cke.Fleet), stages: map[string]*stage{}, ended: make(chan struct{})}
 		for _, name := range clusters {
 			c.add(name)
 		}
@@ -67,7 +68,7 @@ func governAll(t *testing.T, backups server.Backups, inventory server.Inventory,
 			c.leads = clusters
 		}
 		d := &server.Daemon{Store: c, Probe: probe, Now: time.Now, Metrics: c.metrics, Progress: &c.progress,
-			Log: slog.New(slog.NewTextHandler(c, nil))}
+			Log: slog.New(slog.NewTextHandler(c, nil)), Fleet: c.watchFleet}
 		go func() {
 			defer close(c.ended)
 			if err := d.Run(ctx); !errors.Is(err, context.Canceled) && err != nil {
@@ -140,6 +141,23 @@ func (c *country) WatchClusters(ctx context.Context) <-chan []string {
 			select {
 			case names := <-c.names:
 				out <- names
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return out
+}
+
+// watchFleet sends what tests send to fleets.
+func (c *country) watchFleet(ctx context.Context) <-chan cke.Fleet {
+	out := make(chan cke.Fleet)
+	go func() {
+		defer close(out)
+		for {
+			select {
+			case f := <-c.fleets:
+				out <- f
 			case <-ctx.Done():
 				return
 			}

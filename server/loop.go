@@ -44,6 +44,10 @@ type Term interface {
 	ResignRequested() bool
 	// Resign ends the term and lets the next candidate lead; no operation of the term may be running.
 	Resign(ctx context.Context) error
+	// HandOver is Resign, but lets the daemon of a session lead, if it waits to.
+	HandOver(ctx context.Context, session string) error
+	// Prefer shows other daemons which management hosts the cluster file prefers.
+	Prefer(ctx context.Context, hosts []string) error
 }
 
 // errResigned ends a loop whose term an operator asked to end.
@@ -117,6 +121,9 @@ type Loop struct {
 	quorumAt time.Time // since when it holds
 	leads    time.Time // since when
 
+	charge    *charge  // nil: the cluster is never handed over
+	preferred []string // as other daemons know it
+
 	problems problemLog
 	took     time.Duration // by the last observation
 
@@ -140,6 +147,9 @@ func (l *Loop) Run(ctx context.Context) error {
 	for {
 		if l.running == nil && l.Term.ResignRequested() {
 			return errResigned
+		}
+		if h := l.charge.due(); h != nil {
+			return h
 		}
 		again, err := l.round(ctx)
 		l.Progress.round(l.Env.Cluster, l.Now())
@@ -208,6 +218,8 @@ func (l *Loop) end(ctx context.Context, cancel context.CancelFunc) {
 // round is one look, one decision, and the start of at most one operation.
 func (l *Loop) round(ctx context.Context) (again time.Duration, err error) {
 	again = min(l.Probe, statusEvery)
+	free := false
+	defer func() { l.charge.settle(free) }()
 	if l.unread {
 		l.takeOver(ctx)
 	}
@@ -232,6 +244,7 @@ func (l *Loop) round(ctx context.Context) (again time.Duration, err error) {
 		return strategy.LookAtOnce, nil
 	}
 	l.publish(ctx, in, d)
+	free = l.mayChangeHands(in, d)
 	if d.Again > 0 {
 		again = min(again, d.Again)
 	}
@@ -259,6 +272,7 @@ func (l *Loop) look(ctx context.Context) (in strategy.Input, whole bool, err err
 	if err != nil {
 		return in, false, fmt.Errorf("read identity: %w", err)
 	}
+	l.prefer(ctx, spec.Cluster.Prefer)
 	l.Observer.Update(spec.Wanted(), identity)
 	began := l.Now()
 	var seen cke.Observation
@@ -375,6 +389,8 @@ func (l *Loop) wait(ctx context.Context, again time.Duration) error {
 	case <-backups:
 	case <-inventory:
 	case <-commands:
+	case <-l.charge.wake():
+		return nil
 	case <-stored:
 		l.Observer.Retry() // a key or a host key may be what a node waited for
 	case <-timer.C:

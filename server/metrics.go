@@ -9,6 +9,7 @@ import (
 
 	"cke"
 	"cke/op"
+	"cke/server/balance"
 	"cke/server/strategy"
 )
 
@@ -20,11 +21,14 @@ type Metrics struct {
 	// registry has what is not of a cluster.
 	registry *prometheus.Registry
 	serving  prometheus.Gauge
+	led      prometheus.Gauge
+	handed   *prometheus.CounterVec
 	store    *prometheus.HistogramVec
 
 	// rows are the metrics of clusters, by name.
 	rows     map[string]metric
 	mu       sync.Mutex
+	leading  map[string]bool
 	clusters map[string]map[string]*series // by cluster, then by name of the metric
 }
 
@@ -37,7 +41,7 @@ var (
 
 // NewMetrics makes the metrics of a daemon of this version, and of what collects metrics of the process.
 func NewMetrics(version string, process ...prometheus.Collector) *Metrics {
-	m := &Metrics{registry: prometheus.NewRegistry(), rows: map[string]metric{}, clusters: map[string]map[string]*series{}}
+	m := &Metrics{registry: prometheus.NewRegistry(), rows: map[string]metric{}, leading: map[string]bool{}, clusters: map[string]map[string]*series{}}
 	for _, s := range sections() {
 		for _, row := range s.rows {
 			m.rows[row.name] = row
@@ -50,7 +54,13 @@ func NewMetrics(version string, process ...prometheus.Collector) *Metrics {
 	build.WithLabelValues(version, runtime.Version()).Set(1)
 	m.serving = serving.WithLabelValues()
 	m.store = prometheus.NewHistogramVec(prometheus.HistogramOpts{Namespace: namespace, Name: store.name, Help: store.help, Buckets: storeBounds}, store.labels)
-	m.registry.MustRegister(build, serving, m.store)
+	led, handed := newGauge(m.rows["clusters_led"]), m.rows["handovers_total"]
+	m.led = led.WithLabelValues()
+	m.handed = prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Name: handed.name, Help: handed.help}, handed.labels)
+	for _, reason := range balance.Reasons() {
+		m.handed.WithLabelValues(string(reason))
+	}
+	m.registry.MustRegister(build, serving, led, m.handed, m.store)
 	m.registry.MustRegister(process...)
 	return m
 }
@@ -124,12 +134,23 @@ func (m *Metrics) status(in *strategy.Input, s cke.Status) {
 	}
 }
 
+// handedOver counts a cluster that this daemon handed over.
+func (m *Metrics) handedOver(reason balance.Reason) {
+	if m != nil {
+		m.handed.WithLabelValues(string(reason)).Inc()
+	}
+}
+
 // leads notes that this daemon leads the cluster, or no longer does; then what it knew of it goes. The figures that alarms
 // rest on exist from the beginning: one that appears with its first event, or vanishes instead of being 0, raises none.
 func (m *Metrics) leads(cluster string, is bool) {
 	m.change(cluster, func(of figures) {
 		of("operations_failed_total").add(0, cluster)
 		of("leader").set(truth(is), cluster)
+		if m.leading[cluster] = true; !is {
+			delete(m.leading, cluster)
+		}
+		m.led.Set(float64(len(m.leading)))
 		if !is {
 			for _, s := range m.clusters[cluster] {
 				if s.row.of != nil {

@@ -100,7 +100,7 @@ func calm(s cke.Status) cke.Status {
 	}
 	if s.Backup != nil {
 		b := *s.Backup
-		b.Revision, b.Time, b.LagRevisions, b.Lag, b.LagMost, b.Buffered = 0, time.Time{}, 0, 0, 0, 0
+		b.Busy, b.Revision, b.Time, b.LagRevisions, b.Lag, b.LagMost, b.Buffered = false, 0, time.Time{}, 0, 0, 0, 0
 		s.Backup = &b
 	}
 	if s.Inventory != nil {

@@ -143,6 +143,8 @@ type stageTerm struct {
 
 	resign, resigned bool
 	requests         cke.Requests
+	heir             string   // the session that it was handed over to
+	prefers          []string // the hosts that other daemons know of
 }
 
 var _ server.Term = (*stageTerm)(nil)
@@ -335,6 +337,15 @@ func (t *stageTerm) Resign(ctx context.Context) error {
 	t.end(fmt.Errorf("resigned: %w", cke.ErrDeposed))
 	t.change(func() { t.resigned = true })
 	return t.ask(ctx, "resign")
+}
+
+func (t *stageTerm) HandOver(ctx context.Context, session string) error {
+	t.change(func() { t.heir = session })
+	return t.Resign(ctx)
+}
+
+func (t *stageTerm) Prefer(ctx context.Context, hosts []string) error {
+	return t.write(ctx, "prefer", func() { t.prefers = hosts })
 }
 
 // performance is a loop that runs on a stage.

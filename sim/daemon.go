@@ -305,3 +305,9 @@ func (d *Daemon) Dead() bool {
 	defer d.world.mu.Unlock()
 	return d.dead
 }
+
+// HandOver ends the term.
+func (t *Term) HandOver(ctx context.Context, _ string) error { return t.Resign(ctx) }
+
+// Prefer does nothing: no other daemon waits to lead.
+func (t *Term) Prefer(context.Context, []string) error { return nil }

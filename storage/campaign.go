@@ -17,6 +17,8 @@ type candidacy struct {
 	cke.Leader
 	// Schema is the newest that the daemon knows.
 	Schema int `json:"schema,omitempty"`
+	// Prefer are the management hosts that the cluster file prefers, as the elected leader read it.
+	Prefer []string `json:"prefer,omitempty"`
 }
 
 // What a campaign waits before it starts again: after the store failed it, and after its candidacy was lost.
@@ -45,7 +47,7 @@ func (s *Store) Campaign(ctx context.Context, cluster, host string) (*Term, erro
 	for told := false; ; {
 		t, err := s.campaign(ctx, cluster, host)
 		if err == nil {
-			s.log.Info("elected", "cluster", cluster, "term", t.number)
+			s.log.Info("elected", "cluster", cluster, "term", t.is.Term)
 			return t, nil
 		}
 		if ctx.Err() != nil || errors.Is(err, cke.ErrNotFound) {
@@ -90,7 +92,7 @@ func (s *Store) campaign(ctx context.Context, cluster, host string) (*Term, erro
 
 // queueUp creates the candidate's key and returns its create revision.
 func (s *Store) queueUp(ctx context.Context, ses *session, cluster, key, host string) (int64, error) {
-	op, err := put(key, candidacy{cke.Leader{Host: host}, SchemaVersion}, clientv3.WithLease(ses.lease))
+	op, err := put(key, candidacy{Leader: cke.Leader{Host: host}, Schema: SchemaVersion}, clientv3.WithLease(ses.lease))
 	if err != nil {
 		return 0, err
 	}
@@ -116,7 +118,7 @@ func (s *Store) await(ctx context.Context, ses *session, queues *queues, cluster
 			if err != nil {
 				return nil, sessionLost(ses, err)
 			}
-			if e.number > 0 {
+			if e.Term > 0 {
 				return s.newTerm(ses, queues, cluster, key, rev, e), nil
 			}
 		}
@@ -130,7 +132,7 @@ func (s *Store) await(ctx context.Context, ses *session, queues *queues, cluster
 	}
 }
 
-// elect makes the eldest candidate the leader, with the next term's number. Number 0: it is not the eldest.
+// elect makes the eldest candidate the leader, with the next term's number. Term 0: it is not the eldest.
 func (s *Store) elect(ctx context.Context, ses *session, cluster, key string, rev int64, host string) (elected, error) {
 	for {
 		var last cke.Leader
@@ -143,7 +145,7 @@ func (s *Store) elect(ctx context.Context, ses *session, cluster, key string, re
 		if err != nil {
 			return elected{}, err
 		}
-		lead, err := put(key, candidacy{now, SchemaVersion}, clientv3.WithLease(ses.lease))
+		lead, err := put(key, candidacy{Leader: now, Schema: SchemaVersion}, clientv3.WithLease(ses.lease))
 		if err != nil {
 			return elected{}, err
 		}
@@ -157,7 +159,7 @@ func (s *Store) elect(ctx context.Context, ses *session, cluster, key string, re
 			return elected{}, err
 		}
 		if resp.Succeeded {
-			return elected{number: now.Term, mark: resp.Header.Revision, leader: term}, nil
+			return elected{Leader: now, mark: resp.Header.Revision, leader: term}, nil
 		}
 		if kvs := resp.Responses[0].GetResponseRange().Kvs; mod == 0 && len(kvs) == 0 || len(kvs) == 1 && kvs[0].ModRevision == mod {
 			return elected{}, nil // not the term's number: the queue is another one than we saw

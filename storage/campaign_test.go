@@ -130,8 +130,8 @@ func TestElect_RefusesAllButTheEldest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if e, err := b.elect(ctx, ses, "prod", key, rev, "b"); err != nil || e.number != 0 {
-		t.Errorf("the second in the queue was elected for term %d, %v", e.number, err)
+	if e, err := b.elect(ctx, ses, "prod", key, rev, "b"); err != nil || e.Term != 0 {
+		t.Errorf("the second in the queue was elected for term %d, %v", e.Term, err)
 	}
 	if leader, err := a.Leader(ctx, "prod"); err != nil || leader.Host != "a" {
 		t.Errorf("got %+v, %v", leader, err)

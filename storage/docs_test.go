@@ -18,7 +18,7 @@ func TestDocs_NameEveryKey(t *testing.T) {
 		k.offeredKey(c, "ADDRESS"), k.sshKey(c, ""), k.sshKey(c, "NODE"), k.request(c, "KIND"), k.specLog(c) + "GENERATION",
 		k.secret(c, "SECRET"), k.status(c), k.records(c) + "ID", k.candidate(c, "SESSION"), k.term(c), k.archive(c, "TIME"),
 		k.freeze(c), k.compared(c), k.authorities(c), k.backupCredentials(""), k.backupCredentials(c),
-		k.inventory(c), k.inventoryPast(c), k.inventoryLog(c), k.inventoryTurn(),
+		k.inventory(c), k.inventoryPast(c), k.inventoryLog(c), k.inventoryTurn(), k.daemon("SESSION"), k.balance(),
 	}
 	for _, key := range keys {
 		if !strings.Contains(string(b), "\n| `"+key+"` |") {

@@ -31,7 +31,7 @@ const appendTries = 3
 // task is no longer requested; see WithdrawTask.
 func (t *Term) AppendRecord(ctx context.Context, r cke.Record) (cke.Record, error) {
 	tried := "record an operation on " + t.cluster
-	r.Cluster, r.Term = t.cluster, t.number
+	r.Cluster, r.Term = t.cluster, t.is.Term
 	var unsure error // the last write whose answer was lost: r may be stored under its id already
 	tries := 0
 	err := t.retry(ctx, func(ctx context.Context) error {
@@ -134,7 +134,7 @@ func (t *Term) InterruptRunning(ctx context.Context) error {
 		return err
 	}
 	for _, r := range records {
-		if r.State != cke.RecordRunning || r.Term >= t.number {
+		if r.State != cke.RecordRunning || r.Term >= t.is.Term {
 			continue
 		}
 		r.State, r.EndedAt = cke.RecordInterrupted, time.Now().UTC()

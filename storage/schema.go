@@ -115,6 +115,13 @@ func (k schema) leaders() string                       { return k.prefix + "lead
 func (k schema) candidates(name string) string         { return k.leaders() + name + "/" }
 func (k schema) candidate(name, session string) string { return k.candidates(name) + session }
 
+// daemons holds the live daemons: one leased key for each session.
+func (k schema) daemons() string              { return k.prefix + "daemons/" }
+func (k schema) daemon(session string) string { return k.daemons() + session }
+
+// balance is a request to all daemons; leased, it expires by itself.
+func (k schema) balance() string { return k.prefix + "balance" }
+
 // term holds the last elected leader, with the term's number; it outlives the leader.
 func (k schema) term(name string) string { return k.prefix + "terms/" + name }
 

@@ -24,18 +24,26 @@ type sessions struct {
 func (s *Store) session(ctx context.Context) (*session, *queues, error) {
 	s.sessions.mu.Lock()
 	defer s.sessions.mu.Unlock()
-	if s.sessions.queues == nil {
-		s.sessions.queues = s.watchQueues()
-	}
+	queues := s.viewLocked()
 	if cur := s.sessions.current; cur != nil && cur.check() == nil {
-		return cur, s.sessions.queues, nil
+		return cur, queues, nil
 	}
 	fresh, err := s.newSession(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
 	s.sessions.current = fresh
-	return fresh, s.sessions.queues, nil
+	return fresh, queues, nil
+}
+
+// self is the name of the present session; empty: there is none.
+func (s *Store) self() string {
+	s.sessions.mu.Lock()
+	defer s.sessions.mu.Unlock()
+	if cur := s.sessions.current; cur != nil && cur.check() == nil {
+		return sessionName(cur)
+	}
+	return ""
 }
 
 // close revokes the last session. Nothing runs in it any more.

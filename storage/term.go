@@ -19,7 +19,7 @@ type Term struct {
 	s       *Store
 	ses     *session
 	cluster string
-	number  int64
+	is      cke.Leader
 	// key was created at rev; it is never created again at that revision, so no other term can pass for this one.
 	key string
 	rev int64
@@ -42,14 +42,15 @@ var _ cke.Ledger = (*Term)(nil)
 // errChanged is what a guarded write returns when a condition other than the term's own does not hold.
 var errChanged = errors.New("changed meanwhile")
 
-// elected is how an election wrote the number of the term.
+// elected is what an election wrote: who leads, and the number of the term.
 type elected struct {
-	number, mark int64
-	leader       clientv3.Op
+	cke.Leader
+	mark   int64
+	leader clientv3.Op
 }
 
 func (s *Store) newTerm(ses *session, q *queues, cluster, key string, rev int64, e elected) *Term {
-	t := &Term{s: s, ses: ses, cluster: cluster, number: e.number, key: key, rev: rev, writing: make(chan struct{}, 1), mark: e.mark, leader: e.leader, doubted: new(atomic.Pointer[cke.Record])}
+	t := &Term{s: s, ses: ses, cluster: cluster, is: e.Leader, key: key, rev: rev, writing: make(chan struct{}, 1), mark: e.mark, leader: e.leader, doubted: new(atomic.Pointer[cke.Record])}
 	t.ctx, t.end = context.WithCancelCause(ses.ctx)
 	s.sessions.lead(cluster, t.Done())
 	s.spawn(func() { t.watch(q) })
@@ -75,7 +76,7 @@ func (t *Term) watch(q *queues) {
 func (t *Term) depose(why string) { t.end(fmt.Errorf("%s: %w", why, cke.ErrDeposed)) }
 
 // Number returns the number of the term, which grows by one with every election of the cluster.
-func (t *Term) Number() int64 { return t.number }
+func (t *Term) Number() int64 { return t.is.Term }
 
 // Cluster returns the cluster that is led.
 func (t *Term) Cluster() string { return t.cluster }

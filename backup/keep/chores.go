@@ -168,6 +168,9 @@ func (w *chores) do(ctx context.Context, c *chore) error {
 	if err := w.l.c.Guard(); err != nil {
 		return err
 	}
+	if !c.brief {
+		defer w.l.works()()
+	}
 	if !c.heavy {
 		return c.do(ctx)
 	}
@@ -182,6 +185,19 @@ func (w *chores) do(ctx context.Context, c *chore) error {
 		case <-time.After(turnEvery):
 		}
 		w.others(ctx, func(c *chore) bool { return c.brief })
+	}
+}
+
+// works notes that a chore is under way; the returned function notes that it is over.
+func (l *line) works() (over func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	was := l.working
+	l.working = true
+	return func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.working = was
 	}
 }
 

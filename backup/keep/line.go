@@ -69,6 +69,7 @@ type line struct {
 	recorded int64
 	loss     *cke.BackupTrouble
 	look     chan struct{} // asks for a probe at once
+	working  bool          // a chore that is not brief is under way
 
 	known       bool      // the target was read
 	begun       time.Time // when it was: drills count from here while there has been none

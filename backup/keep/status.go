@@ -138,6 +138,7 @@ func (l *line) status(s *cke.BackupStatus) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := l.c.Now()
+	s.Busy = l.working || l.taker != nil && l.taker.Status().Full
 	s.Lineage, s.Compared, s.Lacks, s.Beside = l.lineage, l.compared, l.lacks, l.had
 	for _, work := range slices.Sorted(maps.Keys(l.troubles)) {
 		s.Troubles = append(s.Troubles, l.troubles[work])

@@ -67,6 +67,8 @@ type Status struct {
 	Buffered int64 `json:"buffered"`
 	// Connected means that a full and an unbroken run of deltas lead to Revision.
 	Connected bool `json:"connected"`
+	// Full means that a full is being taken.
+	Full bool `json:"full"`
 	// Resumed means that the target was read, so Connected is known.
 	Resumed bool `json:"resumed"`
 	// Problem is what is wrong now; empty: no problem.

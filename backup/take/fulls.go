@@ -68,7 +68,9 @@ func (s *session) startFull() {
 	known := backup.Header{Stored: s.stored, After: s.at.after, RaftIndex: s.at.known.index, AuthRevision: s.authNow.Revision, AuthEnabled: s.authNow.Enabled}
 	c := s.t.c
 	c.Guard = s.t.guard
+	s.t.setFull(true)
 	go contain.Work(func() {
+		defer s.t.setFull(false)
 		h, err := takeFull(s.ctx, &c, s.k, s.o, revision, known)
 		done <- result{h, err}
 	}, func(err error) { done <- result{err: err} })()

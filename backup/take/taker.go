@@ -235,6 +235,13 @@ func (t *Taker) setSeen(revision, buffered int64) {
 	t.status.Seen, t.status.Buffered = revision, buffered
 }
 
+// setFull notes whether a full is being taken.
+func (t *Taker) setFull(taking bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.status.Full = taking
+}
+
 // setConnected notes whether a full leads to the stream's end; stored is the newest revision in the target.
 func (t *Taker) setConnected(connected bool, stored int64) {
 	t.mu.Lock()

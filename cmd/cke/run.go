@@ -211,10 +211,12 @@ func (p *process) serve(ctx context.Context, config cke.Config, o options) error
 		return err
 	}
 	p.waits.over()
+	store.Attend(cke.Daemon{Host: host, Version: version})
 	go p.sweep(ctx, store, config.Backup.ScratchDir)
 	d := &server.Daemon{
 		Store: daemonStore{store, host, seats(store, config, host, p.metrics, p.log)},
 		Probe: time.Duration(config.ProbeInterval), Now: time.Now, Log: p.log, Metrics: p.metrics, Progress: &p.progress, Samples: &p.samples,
+		Fleet: store.WatchFleet,
 	}
 	if err := d.Run(ctx); err != nil && !errors.Is(err, context.Canceled) {
 		return err

@@ -94,6 +94,9 @@ options:
 # How nodes of the reboot queue are rebooted; the command is one of the daemon's configuration:
 # reboot: {command: power-cycle, boot_timeout: 30m, window: {schedule: "0 2 * * 6", duration: 4h}}
 
+# Management hosts whose daemon should lead the cluster; others do while none of these is alive:
+# prefer: [boot-1]
+
 # How machines of the repair queue are repaired:
 # repair: {procedures: [{on: unreachable, steps: [{command: power-cycle, watch: 10m, reboot: true}]}]}
 `

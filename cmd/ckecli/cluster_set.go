@@ -143,6 +143,13 @@ func (a *app) storeEdition(ctx context.Context, s store, e edition, o setOptions
 	default:
 		fmt.Fprintf(a.stderr, "%s: revision %d says the same already\n", name, spec.Generation)
 	}
+	if len(e.cluster.Prefer) > 0 {
+		if f, err := s.Fleet(ctx); err == nil { // else only the note is missing
+			for _, note := range absent(f, name, e.cluster.Prefer) {
+				fmt.Fprintln(a.stderr, "note: "+note)
+			}
+		}
+	}
 	return stored, nil
 }
 

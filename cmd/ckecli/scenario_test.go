@@ -97,7 +97,7 @@ func TestLeader_ResignWaitsForTheNextTerm(t *testing.T) {
 	contains(t, stderr, "error[CKE108]: no daemon leads prod\n")
 	l := h.lead("prod")
 	l.status(ready(1))
-	stdout, _ := h.run(exitDone, "leader")
+	stdout, _ := h.run(exitDone, "leader", "--cluster", "prod")
 	contains(t, stdout, "HOST    TERM  SINCE\nboot-1  1     0s\n")
 	resign := h.start("leader", "--resign")
 	for state := range h.store.WatchCluster(h.ctx(), "prod") {

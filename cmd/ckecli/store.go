@@ -13,6 +13,7 @@ type store interface {
 	specs
 	tellings
 	leadership
+	fleets
 	schemas
 	pauses
 	sshKeys

@@ -16,6 +16,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -27,11 +29,12 @@ import (
 // Store is an etcd on loopback for several management hosts, as an operator would have it: with TLS, a user with a
 // password, and a role that reaches only the prefix.
 type Store struct {
-	// Address is host:port of its client listener.
-	Address string
-	dir     string
-	cmd     *exec.Cmd
-	end     chan struct{}
+	// Address is host:port of its client listener, Addresses those of all members.
+	Address   string
+	Addresses []string
+	dir       string
+	members   []*exec.Cmd
+	ended     sync.WaitGroup
 }
 
 // What the operator of the store gave out.
@@ -41,8 +44,11 @@ const (
 	storePassword = "correct horse"
 )
 
-// StartStore starts an etcd that keeps everything in dir. Stop it.
-func StartStore(ctx context.Context, dir string) (*Store, error) {
+// StartStore starts an etcd of one member that keeps everything in dir. Stop it.
+func StartStore(ctx context.Context, dir string) (*Store, error) { return StartStores(ctx, dir, 1) }
+
+// StartStores is StartStore with more members.
+func StartStores(ctx context.Context, dir string, members int) (*Store, error) {
 	img, err := lab.EtcdImage(ctx, EtcdVersion, nil)
 	if err == nil {
 		err = img.Binaries(filepath.Join(dir, "bin"))
@@ -56,31 +62,23 @@ func StartStore(ctx context.Context, dir string) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("prepare the store: %w", err)
 	}
-	s := &Store{dir: dir, end: make(chan struct{})}
-	addresses, err := freeAddresses(2)
+	s := &Store{dir: dir}
+	addresses, err := freeAddresses(2 * members)
 	if err != nil {
 		return nil, err
 	}
-	s.Address = addresses[0]
-	log, err := os.Create(filepath.Join(dir, "etcd.log"))
-	if err != nil {
-		return nil, err
+	s.Addresses = addresses[:members]
+	s.Address = s.Addresses[0]
+	var all []string
+	for i, peer := range addresses[members:] {
+		all = append(all, fmt.Sprintf("store%d=http://%s", i, peer))
 	}
-	defer log.Close()
-	peer := "http://" + addresses[1]
-	s.cmd = exec.Command(filepath.Join(dir, "bin", "etcd"), "--name=store", "--data-dir="+filepath.Join(dir, "data"),
-		"--listen-client-urls=https://"+s.Address, "--advertise-client-urls=https://"+s.Address,
-		"--listen-peer-urls="+peer, "--initial-advertise-peer-urls="+peer, "--initial-cluster=store="+peer,
-		"--cert-file="+s.file("server.crt"), "--key-file="+s.file("server.key"))
-	s.cmd.Stdout, s.cmd.Stderr = log, log
-	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := s.cmd.Start(); err != nil {
-		return nil, fmt.Errorf("start the store: %w", err)
+	for i, peer := range addresses[members:] {
+		if err := s.start(fmt.Sprintf("store%d", i), s.Addresses[i], "http://"+peer, strings.Join(all, ",")); err != nil {
+			s.Stop()
+			return nil, fmt.Errorf("start the store: %w", err)
+		}
 	}
-	go func() {
-		_ = s.cmd.Wait() // its log says why
-		close(s.end)
-	}()
 	if err := s.addUser(ctx); err != nil {
 		s.Stop()
 		return nil, fmt.Errorf("set up the store: %w", err)
@@ -88,10 +86,35 @@ func StartStore(ctx context.Context, dir string) (*Store, error) {
 	return s, nil
 }
 
-// Config is what the configuration file says of the store when it is reached at address: its own, or a Wire's.
-func (s *Store) Config(address string) map[string]any {
+// start starts one member.
+func (s *Store) start(name, client, peer, all string) error {
+	log, err := os.Create(s.file(name + ".log"))
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	cmd := exec.Command(filepath.Join(s.dir, "bin", "etcd"), "--name="+name, "--data-dir="+s.file(name),
+		"--listen-client-urls=https://"+client, "--advertise-client-urls=https://"+client,
+		"--listen-peer-urls="+peer, "--initial-advertise-peer-urls="+peer, "--initial-cluster="+all,
+		"--cert-file="+s.file("server.crt"), "--key-file="+s.file("server.key"))
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	s.members = append(s.members, cmd)
+	s.ended.Go(func() { _ = cmd.Wait() }) // its log says why
+	return nil
+}
+
+// Config is what the configuration file says of the store when it is reached at these addresses: its own, or a Wire's.
+func (s *Store) Config(addresses ...string) map[string]any {
+	var endpoints []string
+	for _, address := range addresses {
+		endpoints = append(endpoints, "https://"+address)
+	}
 	return map[string]any{"store": map[string]any{
-		"endpoints": []string{"https://" + address}, "prefix": storePrefix,
+		"endpoints": endpoints, "prefix": storePrefix,
 		"tls":      map[string]any{"ca_file": s.file("server.crt")},
 		"username": storeUser, "password_file": s.file("password"),
 	}}
@@ -99,8 +122,10 @@ func (s *Store) Config(address string) map[string]any {
 
 // Stop ends the store.
 func (s *Store) Stop() {
-	_ = s.cmd.Process.Kill() // it may be gone already
-	<-s.end
+	for _, cmd := range s.members {
+		_ = cmd.Process.Kill() // it may be gone already
+	}
+	s.ended.Wait()
 }
 
 func (s *Store) file(name string) string { return filepath.Join(s.dir, name) }

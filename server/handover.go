@@ -1,0 +1,268 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"cke"
+	"cke/server/balance"
+	"cke/server/strategy"
+)
+
+// Bounds of handovers.
+const (
+	// settleAfter is the default of Daemon.Settle.
+	settleAfter = 15 * time.Second
+	// handoversAtOnce is how many clusters a daemon hands over at the same time, and handoverEvery when it checks which ones follow.
+	handoversAtOnce = 8
+	handoverEvery   = time.Second
+)
+
+// handover is what a term ends with that is handed over to another daemon.
+type handover struct {
+	to     string // its session
+	host   string
+	reason balance.Reason
+}
+
+func (h *handover) Error() string { return fmt.Sprintf("handed over to %s: %s", h.host, h.reason) }
+
+// charge is one cluster while this daemon leads it: the daemon asks its loop to hand it over, and the loop does so between two
+// operations. A nil *charge is never handed over.
+type charge struct {
+	asked chan struct{}
+
+	mu   sync.Mutex
+	free bool      // nothing is under way that should not change hands
+	to   *handover // what the daemon asks for; nil: nothing
+}
+
+func newCharge() *charge { return &charge{asked: make(chan struct{}, 1)} }
+
+// ask asks to hand over, or no longer to.
+func (c *charge) ask(h *handover) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.to = h; h == nil {
+		return
+	}
+	select {
+	case c.asked <- struct{}{}:
+	default:
+	}
+}
+
+// settle notes whether the cluster may change hands now.
+func (c *charge) settle(free bool) {
+	if c == nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.free = free
+}
+
+func (c *charge) isFree() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.free
+}
+
+// due is the handover that is asked for, if the cluster may change hands now.
+func (c *charge) due() *handover {
+	if c == nil {
+		return nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.free {
+		return nil
+	}
+	return c.to
+}
+
+func (c *charge) wake() <-chan struct{} {
+	if c == nil {
+		return nil
+	}
+	return c.asked
+}
+
+// mayChangeHands reports whether nothing is under way, or about to be, that another leader would have to take up: an operation or
+// what is left of one, a bootstrap, a restore, a task, a node's turn in a queue, a full or other long work on backups.
+func (l *Loop) mayChangeHands(in strategy.Input, d strategy.Decision) bool {
+	settled := d.Operation == nil && (d.Converged || len(d.Blockers) > 0 || d.Frozen != nil) && l.running == nil
+	saved := l.closed && !l.unread && len(l.unsaved) == 0 && len(l.over) == 0
+	asked := len(in.Requests.Tasks) > 0 || len(in.Requests.Unread) > 0 || in.Deleting
+	queued := slices.ContainsFunc(in.Requests.Queued(), cke.Entry.Active) || l.Commands.busy()
+	started := false
+	if i := in.Identity.Incarnation; i != nil {
+		started = i.State == cke.Forming || i.State == cke.Restoring
+	}
+	cut := in.Backup != nil && (in.Backup.Busy || in.Backup.Problem != nil)
+	return settled && saved && len(l.failures) == 0 && !asked && !queued && !started && !cut
+}
+
+// busy reports whether a command runs or a machine is observed.
+func (r *Commands) busy() bool {
+	if r == nil {
+		return false
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.running) > 0 || len(r.watched) > 0
+}
+
+// prefer shows other daemons which management hosts the cluster file prefers.
+func (l *Loop) prefer(ctx context.Context, hosts []string) {
+	if slices.Equal(hosts, l.preferred) {
+		return
+	}
+	if err := l.Term.Prefer(ctx, hosts); err != nil {
+		l.Log.Warn("other daemons do not know yet which hosts are preferred", "error", err)
+		return
+	}
+	l.preferred = slices.Clone(hosts)
+}
+
+// duty is what a daemon leads, and what it knows of all daemons.
+type duty struct {
+	mu    sync.Mutex
+	led   map[string]*charge
+	fleet cke.Fleet
+}
+
+// takes notes that a cluster is led; the returned function notes that it no longer is.
+func (u *duty) takes(cluster string, c *charge) (leaves func()) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.led == nil {
+		u.led = map[string]*charge{}
+	}
+	u.led[cluster] = c
+	return func() {
+		u.mu.Lock()
+		defer u.mu.Unlock()
+		delete(u.led, cluster)
+	}
+}
+
+// observes takes in what is known of all daemons.
+func (u *duty) observes(f cke.Fleet) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.fleet = f
+}
+
+// heir is who gets a cluster of a daemon that stops, and observes no other daemon any more; nil: the next candidate.
+func (u *duty) heir(cluster string) *handover {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return handovers(u.fleet, balance.Leave(u.fleet, u.fleet.Self))[cluster]
+}
+
+// handovers are those of this daemon in a plan, by cluster.
+func handovers(f cke.Fleet, plan []balance.Move) map[string]*handover {
+	mine := map[string]*handover{}
+	for _, m := range plan {
+		if m.From == f.Self {
+			to, _ := f.Daemon(m.To)
+			mine[m.Cluster] = &handover{to: m.To, host: to.Host, reason: m.Reason}
+		}
+	}
+	return mine
+}
+
+// assign asks loops to hand clusters over, as the plan says. It reports whether some are left to do so.
+func (u *duty) assign(settled func(string) bool) (more bool) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	f := u.fleet
+	o := balance.Options{Settled: settled, Eager: f.Asked != nil}
+	if o.Eager {
+		o.Settled = nil
+	}
+	more = len(handovers(f, balance.Plan(f, o))) > 0
+	var mine map[string]*handover
+	if more {
+		o.Pinned = func(cluster string) bool { c := u.led[cluster]; return c != nil && !c.isFree() }
+		mine = handovers(f, balance.Plan(f, o))
+	}
+	asked := 0
+	for cluster, c := range u.led {
+		if h := mine[cluster]; h != nil && asked < handoversAtOnce {
+			c.ask(h)
+			asked++
+		} else {
+			c.ask(nil)
+		}
+	}
+	return more
+}
+
+// share hands clusters over until ctx is canceled, so that each live daemon leads its share.
+func (d *Daemon) share(ctx context.Context) {
+	fleets, settle := d.Fleet(ctx), cmp.Or(d.Settle, settleAfter)
+	seen := map[string]time.Time{} // since when each daemon is known
+	var again <-chan time.Time
+	for {
+		select {
+		case f, ok := <-fleets:
+			if !ok {
+				return
+			}
+			d.duty.observes(f)
+			known := seen
+			seen = map[string]time.Time{}
+			for _, other := range f.Daemons {
+				if seen[other.ID] = known[other.ID]; known[other.ID].IsZero() {
+					seen[other.ID] = d.Now()
+				}
+			}
+		case <-again:
+		}
+		again = nil
+		more := d.duty.assign(func(id string) bool { return d.Now().Sub(seen[id]) >= settle })
+		wait := handoverEvery
+		if !more {
+			wait = settle
+			for _, since := range seen {
+				if left := settle - d.Now().Sub(since); left > 0 {
+					wait = min(wait, left)
+					more = true
+				}
+			}
+		}
+		if more {
+			again = time.After(wait)
+		}
+	}
+}
+
+// leave ends a term that has not ended by itself, so that the next candidate need not wait for the session to expire: that of a
+// handover if err is one, or of a daemon that stops if ctx is canceled.
+func (d *Daemon) leave(ctx context.Context, t Term, cluster string, err error, log *slog.Logger) {
+	if t.Context().Err() != nil {
+		return
+	}
+	var h *handover
+	if !errors.As(err, &h) && ctx.Err() != nil {
+		h = d.duty.heir(cluster)
+	}
+	limited, cancel := context.WithTimeout(context.Background(), resignLimit)
+	defer cancel()
+	if h == nil {
+		err = t.Resign(limited)
+	} else if err = t.HandOver(limited, h.to); err == nil {
+		d.Metrics.handedOver(h.reason)
+	}
+	if err != nil {
+		log.Warn("not resigned; the session will expire", "error", err)
+	}
+}
