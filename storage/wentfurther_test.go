@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
@@ -90,19 +91,21 @@ func TestStore_ThatGoesBackToAHigherRevisionHasALeader(t *testing.T) {
 	a.period, b.period = 500*time.Millisecond, 500*time.Millisecond
 	setCluster(t, a, "prod")
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
-	defer cancel()
 	ofA, err := a.Campaign(ctx, "prod", "A")
 	if err != nil {
 		t.Fatal(err)
 	}
 	e = copyEtcd(t, e, copied, addr)
 	elected := make(chan *Term, 10)
+	var campaigns sync.WaitGroup
+	defer campaigns.Wait()
+	defer cancel()
 	campaign := func(s *Store, host string) {
-		go func() {
+		campaigns.Go(func() {
 			if t, err := s.Campaign(ctx, "prod", host); err == nil {
 				elected <- t
 			}
-		}()
+		})
 	}
 	campaign(b, "B")
 	queued(t, a, 2)
