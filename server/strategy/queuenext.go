@@ -26,14 +26,15 @@ func queueNext(in *Input) verdict {
 	}
 	next, waits, failed := in.nextEntry()
 	if next == nil {
-		for _, r := range in.queueOrder() {
-			v := note(fmt.Sprintf("%s waits: %s", r.What(), waits[r.ID])).upkeep().blocked(failed)
-			if left := in.settles(in.settle()); left > 0 {
-				v = v.again(left)
-			}
-			return v
+		order := in.queueOrder()
+		if len(order) == 0 {
+			return pass()
 		}
-		return pass()
+		v := note(fmt.Sprintf("%s waits: %s", order[0].What(), waits[order[0].ID])).upkeep().blocked(failed)
+		if left := in.settles(in.settle()); left > 0 {
+			v = v.again(left)
+		}
+		return v
 	}
 	n, _ := in.nodeOf(*next)
 	t, _ := in.Spec.Turn(*next, n)
