@@ -15,8 +15,8 @@ import (
 //     would keep them from being started. An operation that has failed lately supersedes nothing, so that a member that stops
 //     again and again does not keep the others down.
 //   - A finding that only the operator can judge stops every operation: it is recorded at once.
-//   - An operation that has stopped a member to start it again is not ended before it has: in a frozen or paused cluster nobody would start
-//     it. Where a finding names members that may be wrong, it ends all the same: what is stopped cannot serve the wrong data.
+//   - An operation that has stopped a member to start it again is not ended before it has: in a frozen or paused cluster no rule would
+//     start it. Where a finding names members that may be wrong, it ends all the same: what is stopped cannot serve the wrong data.
 //   - A comparison of the members' data changes nothing and may take long, so every other operation comes first. A learner that
 //     receives a database takes long, too, and continues where it was.
 //   - Another restore, or a deletion, replaces what prepares a restore.
