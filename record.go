@@ -60,6 +60,11 @@ type Refusal struct {
 	Try       string   `json:"try,omitempty"`
 }
 
+// EndsTask reports whether the task that the operation was for is over with it.
+func (r Record) EndsTask() bool {
+	return r.Task != "" && !r.Part && (r.State == RecordCompleted || r.State == RecordFailed)
+}
+
 // Outcome returns the state in one word, also for counting: a refused request is refused, and did not fail.
 func (r Record) Outcome() string { return outcome(r.State, r.Refused) }
 

@@ -31,6 +31,8 @@ type RestoreOrder struct {
 	Survivor string `json:"survivor,omitempty"`
 	// Named: the operator named the survivor, even if it is put aside or answers as a member of another cluster.
 	Named bool `json:"named,omitempty"`
+	// ShownApplied is the index that the survivor had applied when it was chosen; 0: it was not known, or an earlier ckecli asked.
+	ShownApplied uint64 `json:"shownApplied,omitempty"`
 	// Without are nodes that do not answer and get no member now. Together they could not have a quorum of the former
 	// cluster, so that they cannot serve.
 	Without []string `json:"without,omitempty"`

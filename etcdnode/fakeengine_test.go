@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 )
 
 // endOfEvents ends the stream of those who follow events.
@@ -32,8 +33,9 @@ type fakeEngine struct {
 	heard    func(request string) // nil: nobody listens; not told of pings and of who follows events
 	events   chan string          // lines for whoever listens to events
 	answers  map[string]string
-	files    []string // names in the archives that were put
-	login    string   // of the last pull
+	files    []string         // names in the archives that were put
+	login    string           // of the last pull
+	date     func() time.Time // what its clock says; nil: the time
 }
 
 func newFakeEngine(t testing.TB) *fakeEngine {
@@ -147,7 +149,9 @@ func (e *fakeEngine) handle(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	w.Header().Set("Server", "Docker/20.10.24+dfsg1 (linux)")
-	w.Header().Set("Api-Version", "1.41")
+	if w.Header().Set("Api-Version", "1.41"); e.date != nil {
+		w.Header().Set("Date", e.date().UTC().Format(http.TimeFormat))
+	}
 	w.Header().Set("Content-Type", "application/json")
 	switch {
 	case path == "/_ping":

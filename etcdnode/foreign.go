@@ -15,6 +15,28 @@ import (
 // foreignsPerLook bounds how many containers that cke did not make are inspected in one look: a node may have thousands that ended.
 const foreignsPerLook = 50
 
+// foreignsShown bounds how many of those that do not run an observation has: the status has to fit into a request of the store.
+const foreignsShown = 200
+
+// fewer leaves out of containers that cke did not make what is beyond the bound: first those that are down for good.
+func (sc scope) fewer(all []cke.Container) []cke.Container {
+	rank := func(c cke.Container) int {
+		switch {
+		case c.Running() || c.State == cke.ContainerRestarting || sc.ourName(c.Name):
+			return 0
+		case !c.Down():
+			return 1
+		}
+		return 2
+	}
+	slices.SortStableFunc(all, func(a, b cke.Container) int { return cmp.Compare(rank(a), rank(b)) })
+	always := slices.IndexFunc(all, func(c cke.Container) bool { return rank(c) > 0 })
+	if always < 0 {
+		return all
+	}
+	return all[:min(len(all), always+foreignsShown)]
+}
+
 // foreignFacts is what a container that cke did not make was configured as at a time.
 type foreignFacts struct {
 	at time.Time

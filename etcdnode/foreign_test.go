@@ -116,12 +116,16 @@ func TestObserve_ManyForeignContainersDoNotHoldItUp(t *testing.T) {
 	node.engine.answer("GET /containers/json", "["+strings.Join(list, ",")+"]")
 	fleet := fleetOf(t, newMemoryHostKeys(), nil, node)
 	fleet.Update(clusterOf(node), cke.Identity{})
-	known := 0
-	for looks := 1; known < 3*foreignsPerLook-2; looks++ {
+	asked := 0
+	for looks := 1; asked < 3*foreignsPerLook-2; looks++ {
 		seen := fleet.Observe(t.Context()).Nodes[0]
-		if known = 0; !seen.Answered() {
+		if !seen.Answered() {
 			continue // the first one is under way
 		}
+		if len(seen.Containers) != foreignsShown+1 { // the status has to fit into a request of the store
+			t.Fatalf("%d of them are shown", len(seen.Containers))
+		}
+		known := 0
 		for _, c := range seen.Containers {
 			if len(c.Mounts) > 0 {
 				known++
@@ -129,7 +133,7 @@ func TestObserve_ManyForeignContainersDoNotHoldItUp(t *testing.T) {
 				t.Fatal("the one that runs is not inspected")
 			}
 		}
-		if asked := node.engine.asked("GET /containers/0"); known > asked || known == 0 || asked >= n {
+		if asked = node.engine.asked("GET /containers/0"); known > asked || known == 0 || asked >= n {
 			t.Fatalf("%d of %d inspected, %d requests, %d looks", known, n, asked, looks)
 		}
 	}

@@ -3,6 +3,7 @@ package etcdnode
 import (
 	"context"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -134,7 +135,7 @@ func (a *nodeAccess) follow(s *session) {
 			a.moved()
 		}
 		err := s.engine.events(s.ctx, opened, func(c cke.Container) {
-			if c.Name == "" || a.fleet.currentScope().carriesEtcd(c) {
+			if sc := a.fleet.currentScope(); c.Name == "" || sc.carriesEtcd(c) || strings.HasPrefix(c.Name, marksPrefix(sc.cluster)) {
 				a.fleet.wake()
 				a.moved()
 			}

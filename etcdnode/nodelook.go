@@ -130,7 +130,7 @@ func (a *nodeAccess) survey(ctx context.Context, s *session, old nodeFacts) (nod
 	if foreign, facts.foreign, err = inspectForeigns(ctx, s, foreign, old.foreign); err != nil {
 		return facts, err
 	}
-	facts.status.Containers = append(facts.status.Containers, foreign...)
+	facts.status.Containers = append(facts.status.Containers, sc.fewer(foreign)...)
 	volumes, err := s.engine.volumes(ctx)
 	if err != nil {
 		return facts, err

@@ -1,7 +1,9 @@
 package etcdnode
 
 import (
+	"fmt"
 	"testing"
+	"time"
 
 	"cke"
 )
@@ -25,6 +27,31 @@ func TestScope_FindsContainersByLabel(t *testing.T) {
 	} {
 		if got := sc.carriesEtcd(tt.c); got != tt.want {
 			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
+// Events of volumes show no labels: those of marks are found by their names.
+func TestFollow_HearsOfMarks(t *testing.T) {
+	node := newFakeNode(t, "127.0.61.9", "ed25519", "ed25519")
+	fleet := fleetOf(t, newMemoryHostKeys(), nil, node)
+	fleet.Update(clusterOf(node), cke.Identity{})
+	awaitProblem(t, fleet, "", patience)
+	cluster := fleet.currentScope().cluster
+	for name, heard := range map[string]bool{marksPrefix(cluster) + "0123": true, marksPrefix("other") + "0123": false, "web": false} {
+		quiet := func() bool {
+			select {
+			case <-fleet.Changed():
+				return false
+			case <-time.After(200 * time.Millisecond):
+				return true
+			}
+		}
+		for !quiet() {
+		}
+		node.engine.events <- fmt.Sprintf(`{"Type":"volume","Action":"destroy","Actor":{"ID":%q,"Attributes":{"driver":"local"}}}`, name)
+		if quiet() == heard {
+			t.Errorf("%s: heard %v", name, !heard)
 		}
 	}
 }

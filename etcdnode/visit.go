@@ -78,7 +78,7 @@ func (f *Fleet) Visit(ctx context.Context, n cke.Node, v Visit, start func(conte
 
 // prepareVisit makes the container and puts the program into it.
 func (m machine) prepareVisit(ctx context.Context, s *session, name string, v Visit) error {
-	if err := removeLeft(ctx, s, time.Now().Add(-visitLimit)); err != nil {
+	if err := removeLeft(ctx, s); err != nil {
 		return err
 	}
 	switch has, err := s.engine.hasImage(ctx, v.Image); {
@@ -103,8 +103,9 @@ func (m machine) prepareVisit(ctx context.Context, s *session, name string, v Vi
 	return nil
 }
 
-// removeLeft removes what visits have left on the node that were started before a time.
-func removeLeft(ctx context.Context, s *session, before time.Time) error {
+// removeLeft removes what visits have left on the node that were started longer than visitLimit ago, by its own clock.
+func removeLeft(ctx context.Context, s *session) error {
+	before := s.engine.time().Add(-visitLimit)
 	ids, err := s.engine.leftVisits(ctx, before)
 	if err != nil {
 		return err

@@ -50,6 +50,23 @@ func TestVisit_NeedsTheImageAndRemovesWhatAKilledOneLeft(t *testing.T) {
 	}
 }
 
+// The clock of a node may be wrong: what another visit does there now is not left.
+func TestVisit_LeavesOthersAloneWhereTheClockIsBehind(t *testing.T) {
+	node := newFakeNode(t, "127.0.19.7", "ed25519", "ed25519")
+	now := time.Now().Add(-time.Hour)
+	node.engine.date = func() time.Time { return now }
+	node.engine.answer("GET /containers/json", fmt.Sprintf(`[{"Id":"busy","Names":["/cke-preflight-1"],"Created":%d}]`, now.Add(-10*time.Second).Unix()))
+	node.engine.answer("DELETE /containers/busy", "")
+	node.engine.answer("GET /volumes", fmt.Sprintf(`{"Volumes":[{"Name":"new","CreatedAt":%q}]}`, now.Add(-10*time.Second).Format(time.RFC3339)))
+	node.engine.answer("DELETE /volumes/new", "")
+	if err := visitInVain(t, node); cke.CodeOf(err) != cke.CodeImage {
+		t.Error(err)
+	}
+	if e := node.engine; e.asked("DELETE /containers/busy")+e.asked("DELETE /volumes/new") > 0 {
+		t.Errorf("asked %v", e.calls())
+	}
+}
+
 func TestVisit_RemovesItsContainerWhenTheProgramCannotBePutIntoIt(t *testing.T) {
 	node := newFakeNode(t, "127.0.19.2", "ed25519", "ed25519")
 	carriesVisits(node)

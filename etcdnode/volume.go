@@ -133,7 +133,7 @@ func (m machine) MarkOver(ctx context.Context, cluster string, over []string) er
 		}
 		text := strings.Join(ids, " ")
 		sum := sha256.Sum256([]byte(text))
-		made, err := s.engine.createVolume(ctx, fmt.Sprintf("cke-over.%s.%x", cluster, sum[:8]), map[string]string{LabelCluster: cluster, LabelOver: text}, "")
+		made, err := s.engine.createVolume(ctx, fmt.Sprintf("%s%x", marksPrefix(cluster), sum[:8]), map[string]string{LabelCluster: cluster, LabelOver: text}, "")
 		if err != nil {
 			return err
 		}
@@ -232,3 +232,6 @@ func (m machine) removeVolume(ctx context.Context, j cke.Join) error {
 		return s.engine.removeVolume(ctx, v.Name)
 	})
 }
+
+// marksPrefix is how the names of volumes start that mark what is over. Events of volumes show no labels.
+func marksPrefix(cluster string) string { return "cke-over." + cluster + "." }

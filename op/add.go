@@ -61,7 +61,7 @@ func (a AddMember) Stages() []Stage {
 		{{Name: "prepare", Node: n, Run: a.prepare}},
 		{{Name: "start", Node: n, Run: a.start}},
 		{{Name: "receive-data", Node: n, Limit: receiveLimit, Run: a.receive}},
-		{{Name: "serve", Node: n, Limit: rejoinLimit, Run: a.serve}},
+		{{Name: "serve", Node: n, Limit: serveLimit, Run: a.serve}},
 	}
 }
 
@@ -319,5 +319,5 @@ func (a AddMember) serve(ctx context.Context, e Env) error {
 	if err != nil {
 		return err
 	}
-	return await(ctx, e, j, cke.EndpointStatus.Healthy)
+	return awaitLoaded(ctx, e, j, cke.EndpointStatus.Healthy)
 }

@@ -58,13 +58,13 @@ func (c ChangeAddress) Stages() []Stage {
 		{{Name: "update-member", Node: n, Limit: changeLimit, Run: func(ctx context.Context, e Env) error {
 			return whenReady(ctx, e, func() error { return c.update(ctx, e) })
 		}}},
-		{{Name: "stop", Node: n, Limit: stopLimit, Run: c.stop}},
-		{{Name: "certificates", Node: n, Run: c.certify}},
-		{{Name: "record-address", Node: n, Run: func(ctx context.Context, e Env) error {
+		{{Name: "stop", Node: n, Limit: stopLimit, Run: c.stop, Away: true}},
+		{{Name: "certificates", Node: n, Run: c.certify, Away: true}},
+		{{Name: "record-address", Node: n, Away: true, Run: func(ctx context.Context, e Env) error {
 			return putJoin(ctx, e, c.Join.ID, func(j *cke.Join) { *j = c.moved(*j) })
 		}}},
-		{{Name: "start", Node: n, Limit: stopLimit + DefaultStepLimit, Run: c.start}},
-		{{Name: "serve", Node: n, Limit: rejoinLimit, Run: func(ctx context.Context, e Env) error { return awaitServing(ctx, e, c.moved(c.Join)) }}},
+		{{Name: "start", Node: n, Limit: stopLimit + DefaultStepLimit, Run: c.start, Away: true}},
+		{{Name: "serve", Node: n, Limit: serveLimit, Run: func(ctx context.Context, e Env) error { return awaitServing(ctx, e, c.moved(c.Join)) }}},
 	}...)
 }
 

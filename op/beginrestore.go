@@ -56,7 +56,7 @@ func (b BeginRestore) Stages() []Stage {
 		return e.Machines.Machine(n).EnsureImage(ctx, b.Spec.Options.Etcd.Image, e.Progress)
 	}), authorities())}
 	if len(b.Fence) > 0 {
-		stages = append(stages, Stage{{Name: "check-quorum", Run: noQuorum}})
+		stages = append(stages, Stage{{Name: "check-quorum", Run: b.noQuorum}})
 		stages = append(stages, fenceStages(b.Fence, stopKeptStep, isFormed)...)
 	}
 	var checked cke.Snapshot
@@ -154,16 +154,31 @@ func AboveQuota(c cke.Cluster, size int64) error {
 		Facts: []string{fmt.Sprintf("options.etcd.extra_args: --quota-backend-bytes=%d leaves room for writes", need)}, Try: "ckecli cluster edit"}
 }
 
-// noQuorum refuses to stop members of a cluster that has come to life again.
-func noQuorum(ctx context.Context, e Env) error {
+// noQuorum refuses to stop members of a cluster that has come to life again, and one that has applied more than a survivor that was
+// chosen because it had applied most.
+func (b BeginRestore) noQuorum(ctx context.Context, e Env) error {
 	id, err := e.Ledger.Identity(ctx)
 	if err != nil {
 		return err
 	}
+	taken, furthest, ahead := b.order().ShownApplied, uint64(0), ""
 	for _, url := range id.Asked() {
-		if s := e.Etcd.Endpoint(ctx, url); s.Healthy() && !id.OfAnother(s) && s.Linearizable {
+		s := e.Etcd.Endpoint(ctx, url)
+		at := slices.IndexFunc(id.Joins, func(j cke.Join) bool { return j.ClientURL() == url })
+		switch {
+		case at < 0 || s.Problem != "" || id.OfAnother(s) || id.Joins[at].Apart:
+		case id.Joins[at].Node.Name() == b.order().Survivor:
+			taken = max(taken, s.RaftApplied)
+		case s.RaftApplied > furthest:
+			furthest, ahead = s.RaftApplied, id.Joins[at].Node.Name()
+		}
+		if s.Healthy() && !id.OfAnother(s) && s.Linearizable {
 			return &cke.Error{Code: cke.CodeCannot, What: fmt.Sprintf("cluster %s has its quorum again and needs no recovery", e.Cluster), Unchanged: true, Try: "ckecli status"}
 		}
+	}
+	if !b.order().Named && furthest > taken {
+		return &cke.Error{Code: cke.CodeCannot, What: fmt.Sprintf("%s has applied more than %s, which was to be taken because it had applied most", ahead, b.order().Survivor),
+			Facts: []string{fmt.Sprintf("index %d, and index %d of %s", furthest, taken, b.order().Survivor), "to take a certain one all the same: --from NODE"}, Unchanged: true, Try: "ckecli recover"}
 	}
 	return nil
 }

@@ -13,7 +13,7 @@ import (
 // Limits of the bootstrap's longer steps.
 const (
 	imageLimit = 10 * time.Minute // pull or load over a slow line
-	serveLimit = 30 * time.Second // from the last start to a linearizable read through every member
+	formLimit  = 30 * time.Second // from the last start to a linearizable read through every member
 )
 
 // Bootstrap starts the cluster's first members on its control-plane nodes, or resumes a bootstrap that a crash
@@ -58,7 +58,7 @@ func (b Bootstrap) Stages() []Stage {
 	}
 	return append(stages,
 		start,
-		onEach(b.Founders, "serve", serveLimit, b.serve),
+		onEach(b.Founders, "serve", formLimit, b.serve),
 		onEach(b.Founders, "keep-running", 0, b.keepRunning),
 		Stage{{Name: "record-formed", Run: b.recordFormed}},
 	)
@@ -173,7 +173,7 @@ func (b Bootstrap) serve(ctx context.Context, e Env, n cke.Node) error {
 	if err != nil {
 		return err
 	}
-	if err := awaitServing(ctx, e, j); err != nil {
+	if err := await(ctx, e, j, readsLinearizably); err != nil {
 		return err
 	}
 	if err := e.Etcd.ProveWrite(ctx, j.ClientURL()); err != nil {

@@ -43,7 +43,7 @@ func (d Defragment) Stages() []Stage {
 		stages = append(stages,
 			Stage{{Name: "move-leader", Node: n, Run: func(ctx context.Context, e Env) error { return moveLeaderFrom(ctx, e, j) }}},
 			Stage{{Name: "defragment", Node: n, Limit: defragmentLimit, Run: func(ctx context.Context, e Env) error { return defragment(ctx, e, j) }}},
-			Stage{{Name: "serve", Node: n, Limit: rejoinLimit, Run: func(ctx context.Context, e Env) error { return awaitServing(ctx, e, j) }}})
+			Stage{{Name: "serve", Node: n, Limit: serveLimit, Run: func(ctx context.Context, e Env) error { return awaitServing(ctx, e, j) }}})
 	}
 	return stages
 }

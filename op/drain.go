@@ -3,6 +3,7 @@ package op
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"cke"
@@ -70,7 +71,17 @@ func (d DrainNode) stopped(ctx context.Context, e Env) bool {
 
 func (d DrainNode) lease(ctx context.Context, e Env) error {
 	now := e.Now().UTC()
-	return e.Ledger.PutDrain(ctx, cke.Drain{Node: d.Node.Name(), Address: d.Node.Address, Reason: d.Reason, By: d.By, Since: now, Until: now.Add(d.For), Entry: d.Entry, Queue: d.Queue})
+	lease := cke.Drain{Node: d.Node.Name(), Address: d.Node.Address, Reason: d.Reason, By: d.By, Since: now, Until: now.Add(d.For), Entry: d.Entry, Queue: d.Queue}
+	err := e.Ledger.PutDrain(ctx, lease)
+	if err == nil {
+		return nil
+	}
+	if asked, again := e.Ledger.Asked(ctx); again == nil && slices.ContainsFunc(asked.Drains, func(is cke.Drain) bool {
+		return is.Node == lease.Node && is.Since.Equal(lease.Since) && is.Entry == lease.Entry
+	}) {
+		return nil // only the answer was lost
+	}
+	return err
 }
 
 // stop asks for the arithmetic once more, and ends the lease unless the member is stopped.

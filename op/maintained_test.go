@@ -132,6 +132,20 @@ func TestHibernate_StopsALearnerThatRunsOnRemovedFiles(t *testing.T) {
 	})
 }
 
+// What a voter acknowledges has to be in a file that is still there after its process.
+func TestPromote_RefusesALearnerThatRunsOnRemovedFiles(t *testing.T) {
+	inGrowing(t, 3, func(w *world, last cke.Node) {
+		w.mustRun(w.add(last))
+		o := cut{op.PromoteMember{Join: w.joinOn(last)}, "promote", w.Node(last.Name()).Unlink}
+		if _, err := w.run(o); cke.CodeOf(err) != cke.CodeDataMissing {
+			t.Error(err)
+		}
+		if m := w.members(); !m[3].Learner || w.joinOn(last).MayVote || w.calls("etcd.Promote") > 0 {
+			t.Errorf("%+v", m)
+		}
+	})
+}
+
 // ofAnother is etcd of which one member is of another cluster, which a person knows. It takes every order.
 type ofAnother struct {
 	turned

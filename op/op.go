@@ -53,7 +53,20 @@ type Step struct {
 	Node string
 	// Limit bounds the step; zero means DefaultStepLimit.
 	Limit time.Duration
-	Run   func(ctx context.Context, e Env) error
+	// Away: a member that served is stopped meanwhile, until a later step starts it again.
+	Away bool
+	Run  func(ctx context.Context, e Env) error
+}
+
+// Away reports whether an operation of which these steps are on record has a member stopped that it starts again next.
+func Away(o Operation, begun []cke.StepRecord) bool {
+	left := len(begun)
+	for _, stage := range o.Stages() {
+		if left -= len(stage); left == 0 {
+			return slices.ContainsFunc(stage, func(s Step) bool { return s.Away })
+		}
+	}
+	return false
 }
 
 // DefaultStepLimit bounds a step that names no limit of its own.

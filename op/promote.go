@@ -39,7 +39,7 @@ func (p PromoteMember) Stages() []Stage {
 		{{Name: "promote", Node: n, Limit: changeLimit, Run: func(ctx context.Context, e Env) error {
 			return whenReady(ctx, e, func() error { return p.promote(ctx, e) })
 		}}},
-		{{Name: "serve", Node: n, Limit: rejoinLimit, Run: func(ctx context.Context, e Env) error {
+		{{Name: "serve", Node: n, Limit: serveLimit, Run: func(ctx context.Context, e Env) error {
 			return awaitServing(ctx, e, p.Join)
 		}}},
 	}
@@ -172,6 +172,10 @@ func (p PromoteMember) promote(ctx context.Context, e Env) error {
 		return fmt.Errorf("%s is not in the member list: %w", p.Join.Node.Name(), cke.ErrConflict)
 	case !m.Learner:
 		return nil
+	}
+	// Its log may have been removed while it runs: what it would acknowledge as a voter is lost with its process.
+	if err := needData(ctx, e.Machines.Machine(p.Join.Node), p.Join); err != nil {
+		return err
 	}
 	// From now on its data counts: also where another client has started it, or its removal as a learner failed.
 	if j, _ := id.Join(p.Join.ID); j.StartedAt.IsZero() || j.NeverVoted || j.Repair || !j.MayVote {

@@ -1,6 +1,7 @@
 package op_test
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -57,6 +58,26 @@ func TestRefuse_FailsWithItsReasonAndChangesNothing(t *testing.T) {
 		}
 		if r := w.mustRun(op.Settled{Task: cke.Task{Kind: cke.TaskDisarm}}); r.Operation != "disarm" || r.Targets != nil || r.Refused {
 			t.Errorf("%+v", r)
+		}
+	})
+}
+
+// unanswered is a ledger of which an answer to a lease is lost.
+type unanswered struct{ cke.Ledger }
+
+func (f unanswered) PutDrain(ctx context.Context, d cke.Drain) error {
+	return errors.Join(f.Ledger.PutDrain(ctx, d), cke.ErrUnreachable)
+}
+
+// A lease whose answer was lost is a lease: it would keep others waiting until it expires although its operation failed.
+func TestDrainNode_ContinuesWhereTheAnswerToItsLeaseWasLost(t *testing.T) {
+	inFormed(t, 3, func(w *world) {
+		leader := w.leaderNode()
+		if _, err := w.runIn(func(e op.Env) op.Env { e.Ledger = unanswered{e.Ledger}; return e }, w.drain(leader, false)); err != nil {
+			t.Error(err)
+		}
+		if l := w.leases(); len(l) != 1 || w.happened("node.StopContainer") < 0 {
+			t.Errorf("%+v", l)
 		}
 	})
 }

@@ -41,8 +41,8 @@ func (r RestartMember) Targets() []string { return []string{r.Join.Node.Name()} 
 func (r RestartMember) Stages() []Stage {
 	n := r.Join.Node.Name()
 	move := Stage{{Name: "move-leader", Node: n, Run: func(ctx context.Context, e Env) error { return moveLeaderFrom(ctx, e, r.Join) }}}
-	stop := Stage{{Name: "stop", Node: n, Limit: stopLimit, Run: r.stop}}
-	serve := Stage{{Name: "serve", Node: n, Limit: rejoinLimit, Run: func(ctx context.Context, e Env) error { return awaitServing(ctx, e, r.Join) }}}
+	stop := Stage{{Name: "stop", Node: n, Limit: stopLimit, Run: r.stop, Away: true}}
+	serve := Stage{{Name: "serve", Node: n, Limit: serveLimit, Run: func(ctx context.Context, e Env) error { return awaitServing(ctx, e, r.Join) }}}
 	stages := []Stage{{{Name: "image", Node: n, Limit: imageLimit, Run: func(ctx context.Context, e Env) error {
 		return e.Machines.Machine(r.Join.Node).EnsureImage(ctx, r.Etcd.Image, e.Progress)
 	}}}}
@@ -56,9 +56,10 @@ func (r RestartMember) Stages() []Stage {
 		stages = append(stages, LastBackup())
 	}
 	if NeedsSnapshot(cmp.Or(r.Runs, r.Join.Etcd.Version), r.Etcd.Version) {
-		stages = append(stages, move, stop, Stage{{Name: "snapshot", Node: n, Run: r.snapshot}}, serve)
+		stages = append(stages, move, Stage{{Name: "stop", Node: n, Limit: stopLimit, Run: r.stopUnlessWritten, Away: true}},
+			Stage{{Name: "snapshot", Node: n, Run: r.snapshot, Away: true}}, serve)
 	}
-	return append(stages, move, stop, Stage{{Name: "start", Node: n, Run: r.start}}, serve)
+	return append(stages, move, stop, Stage{{Name: "start", Node: n, Run: r.start, Away: true}}, serve)
 }
 
 // NeedsSnapshot reports whether a member that ran one version must write a snapshot before it may run another.
@@ -98,6 +99,27 @@ func (r RestartMember) stop(ctx context.Context, e Env) error {
 		return err
 	}
 	return stopKept(ctx, e, r.Join)
+}
+
+// stopUnlessWritten is stop, unless the member serves as snapshot starts it: an attempt before this one waited too short for it. Else
+// a member that is slow to start would be stopped again and again.
+func (r RestartMember) stopUnlessWritten(ctx context.Context, e Env) error {
+	id, err := e.Ledger.Identity(ctx)
+	if err != nil {
+		return err
+	}
+	j, lasts := id.Join(r.Join.ID)
+	n := len(j.Etcd.ExtraArgs)
+	if !lasts || n == 0 || j.Etcd.ExtraArgs[n-1] != snapshotAlways {
+		return r.stop(ctx, e)
+	}
+	c, err := e.Machines.Machine(r.Join.Node).Container(ctx, r.Join)
+	s := e.Etcd.Endpoint(ctx, r.Join.ClientURL())
+	if err != nil || !c.Running() || !c.MadeWith(j.Etcd) || !readsLinearizably(s) || id.OfAnother(s) {
+		return r.stop(ctx, e)
+	}
+	e.Note("the member has written its snapshot already")
+	return nil
 }
 
 // stopKept stops a member that is to be started again on its own data.

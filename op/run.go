@@ -66,6 +66,9 @@ func Run(ctx context.Context, e Env, j Journal, about cke.Record, o Operation) (
 			if err = r.store(ctx); err != nil {
 				break
 			}
+			if err = ctx.Err(); err != nil { // from its record on, whoever ends the operation knows what it does
+				break
+			}
 		}
 		if err = r.stage(ctx, stage); err != nil {
 			break

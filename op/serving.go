@@ -15,11 +15,43 @@ const (
 	lookEvery = 10 * time.Millisecond
 	// containerEvery is how often the container is observed meanwhile: an etcd that exited will not answer.
 	containerEvery = 250 * time.Millisecond
+	// rejoinLimit is how long a member that was started on its own data may take to serve again, once it has read its database.
+	rejoinLimit = 20 * time.Second
+	// loadRate is the least number of bytes per second that a member reads of its database before it answers: it builds its index,
+	// and compares a hash with its peers.
+	loadRate = 32 << 20
+	// serveLimit bounds it all: etcd's databases are of 8 GB at most.
+	serveLimit = 2*rejoinLimit + 8<<30/loadRate*time.Second
 )
 
 // awaitServing returns once the member answers a linearizable read, or when its process ended, or with ctx.
 func awaitServing(ctx context.Context, e Env, j cke.Join) error {
-	return await(ctx, e, j, func(s cke.EndpointStatus) bool { return s.Healthy() && s.Linearizable })
+	return awaitLoaded(ctx, e, j, readsLinearizably)
+}
+
+func readsLinearizably(s cke.EndpointStatus) bool { return s.Healthy() && s.Linearizable }
+
+// awaitLoaded is await within rejoinLimit, after the time that a member needs to read its database if it does not answer before.
+func awaitLoaded(ctx context.Context, e Env, j cke.Join, enough func(cke.EndpointStatus) bool) error {
+	within := func(limit time.Duration, enough func(cke.EndpointStatus) bool) error {
+		ctx, cancel := context.WithTimeout(ctx, limit)
+		defer cancel()
+		return await(ctx, e, j, enough)
+	}
+	err := within(rejoinLimit, enough)
+	answers := func(s cke.EndpointStatus) bool { return s.Problem == "" }
+	if cke.CodeOf(err) != cke.CodeMemberSilent || ctx.Err() != nil || answers(e.Etcd.Endpoint(ctx, j.ClientURL())) {
+		return err
+	}
+	size, sizeErr := e.Machines.Machine(j.Node).DataSize(ctx, j)
+	load := time.Duration(size/loadRate) * time.Second
+	if sizeErr != nil || load <= 0 {
+		return err
+	}
+	if err := within(load, answers); err != nil {
+		return err
+	}
+	return within(rejoinLimit, enough)
 }
 
 // await returns once the member's answer is enough, or when its process ended, or with ctx.

@@ -4,13 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"cke"
 )
-
-// rejoinLimit bounds the wait for a member that was started on its own data to serve again.
-const rejoinLimit = 20 * time.Second
 
 // StartMembers starts members on their own data, all at once.
 type StartMembers struct {
@@ -37,7 +33,7 @@ func (s StartMembers) Stages() []Stage {
 			return startOnOwnData(ctx, e, j)
 		}})
 		if s.AwaitServing {
-			serve = append(serve, Step{Name: "serve", Node: j.Node.Name(), Limit: rejoinLimit, Run: func(ctx context.Context, e Env) error {
+			serve = append(serve, Step{Name: "serve", Node: j.Node.Name(), Limit: serveLimit, Run: func(ctx context.Context, e Env) error {
 				return awaitServing(ctx, e, j)
 			}})
 		}

@@ -36,11 +36,11 @@ func (s StartChanged) Stages() []Stage {
 		{{Name: "image", Node: n, Limit: imageLimit, Run: func(ctx context.Context, e Env) error {
 			return e.Machines.Machine(s.Join.Node).EnsureImage(ctx, s.Etcd.Image, e.Progress)
 		}}},
-		{{Name: "end-restarts", Node: n, Limit: lostFor + stopLimit, Run: s.endRestarts}},
-		{{Name: "start", Node: n, Run: RestartMember{Join: s.Join, Etcd: s.Etcd}.start}},
+		{{Name: "end-restarts", Node: n, Limit: lostFor + stopLimit, Run: s.endRestarts, Away: true}},
+		{{Name: "start", Node: n, Run: RestartMember{Join: s.Join, Etcd: s.Etcd}.start, Away: true}},
 	}
 	if s.AwaitServing {
-		stages = append(stages, Stage{{Name: "serve", Node: n, Limit: rejoinLimit, Run: func(ctx context.Context, e Env) error { return awaitServing(ctx, e, s.Join) }}})
+		stages = append(stages, Stage{{Name: "serve", Node: n, Limit: serveLimit, Run: func(ctx context.Context, e Env) error { return awaitServing(ctx, e, s.Join) }}})
 	}
 	return stages
 }

@@ -322,9 +322,11 @@ func (l *Loop) look(ctx context.Context) (in strategy.Input, whole bool, err err
 func (l *Loop) decide(in strategy.Input) strategy.Decision {
 	if r := l.running; r != nil {
 		next := strategy.Decide(in)
-		if why := strategy.Superseded(r.operation, next.Operation, in.Failures); why != nil {
-			r.end(why)
-		}
+		r.journal.at(func(now cke.Record) {
+			if why := strategy.Superseded(r.operation, next.Operation, in.Failures, op.Away(r.operation, now.Steps)); why != nil {
+				r.end(why)
+			}
+		})
 		if why := strategy.Outrun(r.operation, &in); why != nil {
 			r.end(why)
 		}

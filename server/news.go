@@ -43,6 +43,13 @@ func (j *lastRecord) PutRecord(ctx context.Context, r cke.Record) error {
 	return err
 }
 
+// at calls f with the latest record; no step begins meanwhile.
+func (j *lastRecord) at(f func(cke.Record)) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	f(j.last)
+}
+
 func (j *lastRecord) remember(r cke.Record) {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -74,7 +74,7 @@ func (l *Loop) finish() {
 		l.unsaved = append(l.unsaved, r.record)
 	}
 	answered := r.task != "" && !r.part && r.record.ID > 0 // one without a record was not begun
-	if answered && r.record.State != cke.RecordInterrupted {
+	if answered && r.record.EndsTask() {
 		l.over = append(l.over, r.task)
 	}
 	took := r.record.Took(l.Now())

@@ -84,7 +84,8 @@ func (c *container) member() *member {
 // ready reports whether the member's process serves clients.
 func (c *container) ready() bool {
 	m := c.member()
-	return m != nil && (m.published() || c.node.world.now().Sub(c.StartedAt) >= readyAfter)
+	ran := c.node.world.now().Sub(c.StartedAt)
+	return m != nil && ran >= c.node.loads && (m.published() || ran >= readyAfter)
 }
 
 // run starts the process: what etcd does with its arguments and its data directory at start.

@@ -324,6 +324,9 @@ func (c *checker) wasListed(t *turn, before, after standing) {
 				c.violated("%s lets a learner vote that is far behind", t.call)
 			}
 		}
+		if was && !l.learner && after.unlinked(l.id) && !t.daemon.surprised() {
+			c.violated("%s lets a learner vote whose data was removed", t.call)
+		}
 	}
 	added := slices.ContainsFunc(after.list, func(l listed) bool {
 		return !slices.ContainsFunc(before.list, func(o listed) bool { return o.id == l.id })

@@ -126,6 +126,11 @@ func (n *Node) Trickle(on bool) {
 	n.change(fmt.Sprintf("members fall behind: %v", on), func() { n.trickles = on })
 }
 
+// SlowStart lets members on the node read their databases for so long after each start before they answer clients.
+func (n *Node) SlowStart(d time.Duration) {
+	n.change(fmt.Sprintf("members start slowly: %v", d), func() { n.loads = d })
+}
+
 // JumpClock sets the node's clock forward, or back.
 func (n *Node) JumpClock(d time.Duration) {
 	n.change(fmt.Sprintf("clock jumps by %v", d), func() { n.skew += d })

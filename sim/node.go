@@ -27,8 +27,9 @@ type Node struct {
 	full       bool
 	filtered   bool // the client port does not answer the management host
 	liesOfData bool
-	slowVolume bool // looks into a volume do not end in time
-	trickles   bool // members on it receive nothing that is new
+	slowVolume bool          // looks into a volume do not end in time
+	trickles   bool          // members on it receive nothing that is new
+	loads      time.Duration // how long a member on it reads its database before it answers clients
 	// rejoined is when a member on the node could speak with others again; zero: it always could.
 	rejoined time.Time
 	taken    map[int]bool // ports with a foreign listener

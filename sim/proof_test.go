@@ -160,6 +160,8 @@ var mutations = []mutation{
 		}
 	}, store: func(s *stage) { s.IgnoreNeighbors() }, often: []func(*nemesis, *sim.Node){func(n *nemesis, node *sim.Node) { n.neighbor(node) }, func(n *nemesis, _ *sim.Node) { n.ported = !n.ported; n.edit() }},
 		wants: []string{"share a port"}},
+	{name: "learner's data", blind: thin{look: true}.blind, wrap: thin{look: true}.wrap, wants: []string{"lets a learner vote whose data was removed"},
+		often: []func(*nemesis, *sim.Node){func(n *nemesis, _ *sim.Node) { n.edit() }, func(_ *nemesis, node *sim.Node) { node.Unlink() }}},
 	{name: "learner's lag", blind: func(in *strategy.Input) {
 		for i := range in.Seen.Etcd.Endpoints {
 			in.Seen.Etcd.Endpoints[i].RaftApplied = 1 << 40

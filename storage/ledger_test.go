@@ -258,6 +258,44 @@ func TestRecords_CountUpAndTheOldestGo(t *testing.T) {
 	}
 }
 
+// A leader that dies between the end of an operation and the removal of its task leaves a task that would be carried out once more.
+func TestInterruptRunning_RemovesTasksOfOperationsThatEnded(t *testing.T) {
+	s := newStore(t)
+	ctx := testContext(t)
+	setCluster(t, s, "prod")
+	first := campaign(t, s, "prod", "boot-1")
+	var want []string
+	for _, row := range []struct {
+		state cke.RecordState
+		part  bool
+		stays bool
+	}{{cke.RecordCompleted, false, false}, {cke.RecordFailed, false, false}, {cke.RecordCompleted, true, true}, {cke.RecordInterrupted, false, true}, {cke.RecordRunning, false, true}} {
+		task := askFor(t, s, cke.TaskDefragment)
+		if _, err := first.AppendRecord(ctx, cke.Record{State: row.state, Part: row.part, Task: task.ID, Host: "boot-1"}); err != nil {
+			t.Fatal(err)
+		}
+		if row.stays {
+			want = append(want, task.ID)
+		}
+	}
+	first.Resign(ctx)
+	second := campaign(t, s, "prod", "boot-2")
+	if err := second.InterruptRunning(ctx); err != nil {
+		t.Fatal(err)
+	}
+	asked, err := s.RequestsOf(ctx, "prod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, k := range asked.Tasks {
+		got = append(got, k.ID)
+	}
+	if d := gocmp.Diff(want, got); d != "" {
+		t.Error(d)
+	}
+}
+
 func TestInterruptRunning_MarksWhatEarlierTermsLeft(t *testing.T) {
 	s := newStore(t)
 	ctx := testContext(t)

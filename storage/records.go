@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -127,14 +128,27 @@ func (t *Term) PutRecord(ctx context.Context, r cke.Record) error {
 	return t.write(ctx, fmt.Sprintf("store record %d of %s", r.ID, t.cluster), nil, op)
 }
 
-// InterruptRunning marks operations that earlier terms left running as interrupted.
+// InterruptRunning marks operations that earlier terms left running as interrupted, and removes tasks of operations that ended when
+// their leader did not live to remove them: they would be carried out once more.
 func (t *Term) InterruptRunning(ctx context.Context) error {
 	records, err := t.s.Records(ctx, t.cluster, 0)
 	if err != nil {
 		return err
 	}
+	asked, err := t.s.RequestsOf(ctx, t.cluster)
+	if err != nil {
+		return err
+	}
 	for _, r := range records {
-		if r.State != cke.RecordRunning || r.Term >= t.is.Term {
+		if r.Term >= t.is.Term {
+			continue
+		}
+		if r.EndsTask() && slices.ContainsFunc(asked.Tasks, func(k cke.Task) bool { return k.ID == r.Task }) {
+			if err := t.FinishTask(ctx, r.Task); err != nil {
+				return err
+			}
+		}
+		if r.State != cke.RecordRunning {
 			continue
 		}
 		r.State, r.EndedAt = cke.RecordInterrupted, time.Now().UTC()

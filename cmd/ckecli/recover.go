@@ -45,7 +45,7 @@ func runRecover(ctx context.Context, a *app, s store, from string, o orderOption
 	if err != nil {
 		return err
 	}
-	st, err := s.Status(ctx, cluster)
+	st, err := a.freshStatus(ctx, s, cluster)
 	if err != nil {
 		return err
 	}
@@ -80,7 +80,7 @@ func runRecover(ctx context.Context, a *app, s store, from string, o orderOption
 			return err
 		}
 	}
-	r := restoring{app: a, store: s, options: o, cluster: cluster, spec: spec.Wanted(), order: cke.RestoreOrder{Survivor: chosen.Node, Named: from != "", ShownGeneration: spec.Generation}}
+	r := restoring{app: a, store: s, options: o, cluster: cluster, spec: spec.Wanted(), order: cke.RestoreOrder{Survivor: chosen.Node, Named: from != "", ShownApplied: chosen.Applied, ShownGeneration: spec.Generation}}
 	r.plan.Notes = append(r.plan.Notes, strategy.LossOf(*chosen, all, st.Etcd.Members))
 	if inc := id.Incarnation; inc != nil {
 		for _, t := range st.KnownTargets(nil) {
@@ -90,6 +90,27 @@ func runRecover(ctx context.Context, a *app, s store, from string, o orderOption
 		}
 	}
 	return r.run(ctx, "recovering "+cluster)
+}
+
+// freshStatus returns a status that is not old, or the next one, whatever the clocks. What members had applied hours ago, before they served
+// on without each other or failed, says nothing about which of them to continue from.
+func (a *app) freshStatus(ctx context.Context, s store, cluster string) (cke.Status, error) {
+	st, err := s.Status(ctx, cluster)
+	if err != nil || a.age(st) <= words.StaleAfter {
+		return st, err
+	}
+	waiting, cancel := context.WithTimeout(ctx, a.silence)
+	defer cancel()
+	for next := range s.WatchStatus(waiting, cluster) {
+		if !next.ObservedAt.Equal(st.ObservedAt) {
+			return next, nil
+		}
+	}
+	if ctx.Err() != nil {
+		return st, ctx.Err()
+	}
+	return st, refused(&cke.Error{Code: cke.CodeCannot, What: fmt.Sprintf("what the members of %s have is not known: its status is %s old, and no daemon stores another one", cluster, term.Age(a.age(st))),
+		Unchanged: true, Try: "ckecli status, once cke runs"})
 }
 
 func showSurvivors(w io.Writer, all []strategy.Survivor, colour bool) error {

@@ -71,6 +71,35 @@ func TestRecover_NamesBackupsThatLeadFurther(t *testing.T) {
 	}
 }
 
+// From a status of long ago no survivor is chosen: members may have served without it since.
+func TestRecover_ChoosesFromNoOldStatus(t *testing.T) {
+	h := declared(t)
+	l := h.lead("prod")
+	inc := h.incarnation(l, "")
+	j := inc.Founders[0]
+	seen := cke.Status{Health: cke.HealthLost, Members: []cke.MemberStatus{{Name: j.Node.Name(), Join: j.ID, State: "unhealthy"}},
+		Etcd: cke.EtcdStatus{Endpoints: []cke.EndpointStatus{{Join: j.ID, RaftTerm: 2, RaftApplied: 40, Revision: 30}}}}
+	seen.ObservedAt = time.Now().Add(-7 * time.Hour)
+	l.status(seen)
+	h.silence = 100 * time.Millisecond
+	if _, stderr := h.run(exitRefused, "recover", "--plan"); !strings.Contains(stderr, "is 7h") {
+		t.Error(stderr)
+	}
+	// A clock that is ahead hides no daemon that observes.
+	h.silence = limit
+	c := h.start("recover", "--plan")
+	for over := false; !over; {
+		seen.ObservedAt = seen.ObservedAt.Add(time.Second)
+		l.status(seen)
+		select {
+		case <-c.ended:
+			over = true
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+	c.must(exitDone)
+}
+
 // A restore that was on record may be canceled at any time, by cke or by an operator, whether it had stopped members or not.
 func TestRestore_SaysWhyItReplacedNothing(t *testing.T) {
 	full := cke.Record{Operation: "restore", State: cke.RecordFailed, Code: cke.CodeNotStored, Error: "the target is full", Refusal: &cke.Refusal{What: "the target is full, so the restore was called off"}}

@@ -20,6 +20,36 @@ const (
 	catchUpAgain = 200 * time.Millisecond
 )
 
+// promote: a learner of ours, on a declared node, answers and has caught up. It comes before repairs: one dead voter must
+// not keep a good one from voting. Its node has to answer: a voter's engine is to start it by itself.
+func promote(in *Input) verdict {
+	for _, j := range in.Identity.Joins {
+		if v := promoteOf(in, j); v.given() {
+			return v
+		}
+	}
+	return pass()
+}
+
+func promoteOf(in *Input, j cke.Join) verdict {
+	m, there := in.listed(j)
+	e := in.reply(j)
+	if _, wanted := in.declared(j); !wanted || !there || !m.Learner || !e.Healthy() || in.silent(j) {
+		return pass()
+	}
+	if c, _ := in.node(j.Node).Of(j.ID); c.Data == cke.DataMissing {
+		if !slices.ContainsFunc(in.Before.Members, func(b cke.MemberStatus) bool { return b.Join == j.ID && b.Applied > 0 }) {
+			return pass() // it is just being started, and has none yet
+		}
+		gone := j
+		return act(op.RemoveMember{Member: m, Join: &gone, Repair: true}, fmt.Sprintf("the write-ahead log of the learner on %s was removed while it runs; a new one is tried", j.Node.Name()))
+	}
+	if behind := lag(in, e); behind < 0 || behind >= op.MaxLag {
+		return pass()
+	}
+	return act(op.PromoteMember{Join: j}, fmt.Sprintf("the learner on %s has caught up", j.Node.Name()))
+}
+
 // stuckLearner: a learner has not come further for a while, in which it was observed. It keeps every other change
 // waiting, and holds nothing that others do not: it is withdrawn, and another one is tried with a volume of its own.
 func stuckLearner(in *Input) verdict {

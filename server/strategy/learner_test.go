@@ -150,3 +150,20 @@ func TestDecide_PromotesByWhatTheOthersHeardOfTheLeader(t *testing.T) {
 		{"caught up", formed(4).running().learner(4, true).silent(1), op.PromoteMember{Join: formed(4).join(4)}, "the learner on n4 has caught up", nil},
 	})
 }
+
+// A learner whose log was removed under it would acknowledge what is gone with its process: it never votes.
+func TestDecide_WithdrawsALearnerThatRunsOnRemovedFiles(t *testing.T) {
+	unlinked := func(s *scene) { s.container(4).Data = cke.DataMissing }
+	caughtUp := func(s *scene) { s.endpoint(4).RaftApplied = s.endpoint(1).RaftApplied }
+	s := learning(time.Second, "healthy")
+	j := s.join(4)
+	gone := op.RemoveMember{Member: s.Seen.Etcd.Members[3], Join: &j, Repair: true}
+	const why = "the write-ahead log of the learner on n4 was removed while it runs; a new one is tried"
+	check(t, []row{
+		{"it is on its way", s.with(unlinked), gone, why, nil},
+		{"it has caught up", learning(time.Second, "healthy").with(unlinked).with(caughtUp), gone, why, nil},
+	})
+	if d := strategy.Decide(formed(4).running().learner(4, true).with(unlinked).Input); d.Operation != nil {
+		t.Errorf("it may be just starting: %#v", d.Operation)
+	}
+}

@@ -143,29 +143,6 @@ func removeUndeclared(in *Input, healthy bool) verdict {
 	return stays
 }
 
-// promote: a learner of ours, on a declared node, answers and has caught up. It comes before repairs: one dead voter must
-// not keep a good one from voting. Its node has to answer: a voter's engine is to start it by itself.
-func promote(in *Input) verdict {
-	for _, j := range in.Identity.Joins {
-		if v := promoteOf(in, j); v.given() {
-			return v
-		}
-	}
-	return pass()
-}
-
-func promoteOf(in *Input, j cke.Join) verdict {
-	m, there := in.listed(j)
-	e := in.reply(j)
-	if _, wanted := in.declared(j); !wanted || !there || !m.Learner || !e.Healthy() || in.silent(j) {
-		return pass()
-	}
-	if behind := lag(in, e); behind < 0 || behind >= op.MaxLag {
-		return pass()
-	}
-	return act(op.PromoteMember{Join: j}, fmt.Sprintf("the learner on %s has caught up", j.Node.Name()))
-}
-
 // replaceLost: a member's data is provably gone for longer than the grace. Its entry is removed; the node then gets a
 // new membership with a volume of its own.
 func replaceLost(in *Input) verdict {

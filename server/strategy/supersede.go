@@ -15,10 +15,15 @@ import (
 //     would keep them from being started. An operation that has failed lately supersedes nothing, so that a member that stops
 //     again and again does not keep the others down.
 //   - A finding that only the operator can judge stops every operation: it is recorded at once.
+//   - An operation that has stopped a member to start it again is not ended before it has: in a frozen or paused cluster no rule would
+//     start it. Where a finding names members that may be wrong, it ends all the same: what is stopped cannot serve the wrong data.
 //   - A comparison of the members' data changes nothing and may take long, so every other operation comes first. A learner that
 //     receives a database takes long, too, and continues where it was.
 //   - Another restore, or a deletion, replaces what prepares a restore. A deletion also replaces what reads the backups before that.
-func Superseded(running, next op.Operation, failures map[string]Failure) error {
+func Superseded(running, next op.Operation, failures map[string]Failure, away bool) error {
+	if f, found := next.(op.Freeze); away && !(found && f.Kind.NamesWrong()) {
+		return nil
+	}
 	if f, found := next.(op.Freeze); found {
 		if now, same := running.(op.Freeze); same && now.Finding == f.Finding {
 			return nil // it takes some seconds where members are asked again
@@ -41,6 +46,10 @@ func Superseded(running, next op.Operation, failures map[string]Failure) error {
 		own = now.Joins
 	case op.AddMember:
 		own = []cke.Join{{ID: now.Resume, Node: now.Node}}
+	case op.RestartMember:
+		own = []cke.Join{now.Join}
+	case op.StartChanged:
+		own = []cke.Join{now.Join}
 	case op.PurgeVolume, op.CleanUp:
 	default:
 		return nil

@@ -22,31 +22,36 @@ func TestSuperseded_OnlyWhenMoreMembersHaveStopped(t *testing.T) {
 		running, next op.Operation
 		failed        op.Operation
 		want          string
+		away          bool
 	}{
-		{"the same member is still down", starting("n1"), starting("n1"), nil, ""},
-		{"one of two came up", starting("n1", "n2"), starting("n2"), nil, ""},
-		{"nothing to do", starting("n1"), nil, nil, ""},
-		{"another one stopped", starting("n1"), starting("n2"), nil, "n2 stopped meanwhile"},
-		{"all others stopped", starting("n1"), starting("n1", "n2", "n3"), nil, "n2 and n3 stopped meanwhile"},
-		{"another one stopped, and starting it failed", starting("n1"), starting("n2"), starting("n2"), ""},
-		{"another one stopped, and something else failed", starting("n1"), starting("n2"), starting("n1"), "n2 stopped meanwhile"},
-		{"a learner receives its data", op.AddMember{Node: cke.Node{Address: "4"}}, starting("n2"), nil, "n2 stopped meanwhile"},
-		{"that learner's own stop", op.AddMember{Node: cke.Node{Address: "2"}}, starting("n2"), nil, ""},
-		{"a volume is removed", op.PurgeVolume{}, starting("n2"), nil, "n2 stopped meanwhile"},
-		{"a volume is removed, and nothing is more urgent", op.PurgeVolume{}, op.CompareData{}, nil, ""},
-		{"a bootstrap goes on", op.Bootstrap{}, starting("n1"), nil, ""},
-		{"a finding freezes the cluster", op.RestartMember{}, op.Freeze{Problem: cke.Problem{Message: "two clusters"}}, nil, "the cluster is frozen: two clusters"},
-		{"a finding that is being recorded", op.Freeze{Finding: "two-quorums c1"}, op.Freeze{Finding: "two-quorums c1", Problem: cke.Problem{Message: "two clusters"}}, nil, ""},
-		{"another finding meanwhile", op.Freeze{Finding: "two-quorums c1"}, op.Freeze{Finding: "older-store", Problem: cke.Problem{Message: "older"}}, nil, "the cluster is frozen: older"},
-		{"a comparison gives way", op.CompareData{}, starting("n1"), nil, "start-members goes first"},
-		{"a comparison goes on", op.CompareData{}, op.CompareData{}, nil, ""},
-		{"a comparison with nothing else to do", op.CompareData{}, nil, nil, ""},
-		{"a deletion waits its turn", starting("n1"), op.DeleteCluster{}, nil, ""},
-		{"a restore is prepared for hours", op.Restore{}, op.DeleteCluster{}, nil, "delete-cluster takes its place"},
-		{"the backups of a restore are read for hours", op.BeginRestore{Task: restoring}, op.DeleteCluster{}, nil, "delete-cluster takes its place"},
-		{"they are read", op.BeginRestore{Task: restoring}, op.BeginRestore{Task: restoring}, nil, ""},
-		{"another restore is asked for", op.Restore{}, op.BeginRestore{Task: restoring}, nil, "begin-restore takes its place"},
-		{"restored members are started", op.Restore{Started: true}, op.BeginRestore{Task: restoring}, nil, ""},
+		{"the same member is still down", starting("n1"), starting("n1"), nil, "", false},
+		{"one of two came up", starting("n1", "n2"), starting("n2"), nil, "", false},
+		{"nothing to do", starting("n1"), nil, nil, "", false},
+		{"another one stopped", starting("n1"), starting("n2"), nil, "n2 stopped meanwhile", false},
+		{"all others stopped", starting("n1"), starting("n1", "n2", "n3"), nil, "n2 and n3 stopped meanwhile", false},
+		{"another one stopped, and starting it failed", starting("n1"), starting("n2"), starting("n2"), "", false},
+		{"another one stopped, and something else failed", starting("n1"), starting("n2"), starting("n1"), "n2 stopped meanwhile", false},
+		{"a learner receives its data", op.AddMember{Node: cke.Node{Address: "4"}}, starting("n2"), nil, "n2 stopped meanwhile", false},
+		{"that learner's own stop", op.AddMember{Node: cke.Node{Address: "2"}}, starting("n2"), nil, "", false},
+		{"a volume is removed", op.PurgeVolume{}, starting("n2"), nil, "n2 stopped meanwhile", false},
+		{"a volume is removed, and nothing is more urgent", op.PurgeVolume{}, op.CompareData{}, nil, "", false},
+		{"a bootstrap goes on", op.Bootstrap{}, starting("n1"), nil, "", false},
+		{"a finding freezes the cluster", op.RestartMember{}, op.Freeze{Problem: cke.Problem{Message: "two clusters"}}, nil, "the cluster is frozen: two clusters", false},
+		{name: "a finding while a member is away for a restart", running: op.RestartMember{}, next: op.Freeze{Kind: cke.FreezeCorrupt}, away: true},
+		{name: "a member that may be wrong while one is away", running: op.RestartMember{}, next: op.Freeze{Kind: cke.FreezeTwoQuorums, Problem: cke.Problem{Message: "two clusters"}}, want: "the cluster is frozen: two clusters", away: true},
+		{name: "a member that is restarted does not serve yet, and another one stopped", running: op.RestartMember{Join: cke.Join{ID: "n1", Node: cke.Node{Address: "1"}}}, next: starting("n1", "n2"), want: "n2 stopped meanwhile"},
+		{name: "it is still stopped", running: op.RestartMember{Join: cke.Join{ID: "n1", Node: cke.Node{Address: "1"}}}, next: starting("n1", "n2"), away: true},
+		{"a finding that is being recorded", op.Freeze{Finding: "two-quorums c1"}, op.Freeze{Finding: "two-quorums c1", Problem: cke.Problem{Message: "two clusters"}}, nil, "", false},
+		{"another finding meanwhile", op.Freeze{Finding: "two-quorums c1"}, op.Freeze{Finding: "older-store", Problem: cke.Problem{Message: "older"}}, nil, "the cluster is frozen: older", false},
+		{"a comparison gives way", op.CompareData{}, starting("n1"), nil, "start-members goes first", false},
+		{"a comparison goes on", op.CompareData{}, op.CompareData{}, nil, "", false},
+		{"a comparison with nothing else to do", op.CompareData{}, nil, nil, "", false},
+		{"a deletion waits its turn", starting("n1"), op.DeleteCluster{}, nil, "", false},
+		{"a restore is prepared for hours", op.Restore{}, op.DeleteCluster{}, nil, "delete-cluster takes its place", false},
+		{"the backups of a restore are read for hours", op.BeginRestore{Task: restoring}, op.DeleteCluster{}, nil, "delete-cluster takes its place", false},
+		{"they are read", op.BeginRestore{Task: restoring}, op.BeginRestore{Task: restoring}, nil, "", false},
+		{"another restore is asked for", op.Restore{}, op.BeginRestore{Task: restoring}, nil, "begin-restore takes its place", false},
+		{"restored members are started", op.Restore{Started: true}, op.BeginRestore{Task: restoring}, nil, "", false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			failures := map[string]Failure{}
@@ -54,7 +59,7 @@ func TestSuperseded_OnlyWhenMoreMembersHaveStopped(t *testing.T) {
 				failures[FailureKey(tt.failed)] = Failure{Count: 1}
 			}
 			got := ""
-			if err := Superseded(tt.running, tt.next, failures); err != nil {
+			if err := Superseded(tt.running, tt.next, failures, tt.away); err != nil {
 				got = err.Error()
 			}
 			if got != tt.want {
