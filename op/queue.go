@@ -184,8 +184,27 @@ func (r RunEntry) command(ctx context.Context, e Env) error {
 	attempt := r.Entry.Attempt
 	if !r.Again {
 		attempt++
+	} else if err := r.notRebooted(ctx, e); err != nil {
+		return err
 	}
 	return e.Commands.StartCommand(ctx, cke.CommandRun{Name: r.Command, Entry: r.Entry.ID, Attempt: attempt, Cluster: e.Cluster, Node: r.Node, On: r.Entry.On, Limit: r.Limit})
+}
+
+// rebootedWithin bounds the look at the boot of a node whose command is started again; it may be down already.
+const rebootedWithin = 10 * time.Second
+
+// notRebooted refuses to start a command again if the node shows another boot by now: it counts as back from the next look on, and would
+// go down once more.
+func (r RunEntry) notRebooted(ctx context.Context, e Env) error {
+	if r.Entry.Kind() != cke.RebootQueue || r.Silent || !r.Entry.Boot.Known() {
+		return nil
+	}
+	limited, cancel := context.WithTimeout(ctx, rebootedWithin)
+	defer cancel()
+	if now, err := e.Machines.Machine(r.Node).Boot(limited, r.Image); err == nil && now.Known() && now != r.Entry.Boot {
+		return fmt.Errorf("%s has rebooted: %w", r.Node.Name(), cke.ErrConflict)
+	}
+	return ctx.Err()
 }
 
 // allowed reports whether the node may go down: its entry is in this state and wanted, its lease lasts, and the others are a quorum

@@ -191,9 +191,11 @@ func TestDaemon_KeepsAClusterInWhichSomethingIsUnderWay(t *testing.T) {
 			return func() { g.leading.requests.Unread = nil }
 		},
 		"a reboot": func(g *stage) func() {
-			e := cke.Entry{ID: "r1", Node: "n9", Address: "10.0.0.9", State: cke.EntryRebooting, Agent: "n9"}
+			n, now := g.scene.Spec.Nodes[2], time.Now()
+			e := cke.Entry{ID: "r1", Node: n.Hostname, Address: n.Address, State: cke.EntryRebooting, Agent: "n3", Since: now, StartedAt: now, Attempt: 1}
 			g.leading.requests.Reboots.Entries = []cke.Entry{e}
-			return func() { g.leading.requests.Reboots.Entries = nil }
+			g.leading.requests.Drains = []cke.Drain{{Node: n.Hostname, Address: n.Address, Entry: e.ID, Since: now, Until: now.Add(time.Hour)}}
+			return func() { g.leading.requests.Reboots.Entries, g.leading.requests.Drains = nil, nil }
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -339,7 +339,7 @@ func (l *Loop) decide(in strategy.Input) strategy.Decision {
 		return strategy.Decision{Reason: "when the restore last continued is not known: the stored status cannot be read", Again: time.Second}
 	}
 	if d.Converged && d.Operation == nil && d.Blockers == nil {
-		clear(l.failures)
+		maps.DeleteFunc(l.failures, func(key string, _ strategy.Failure) bool { return !strategy.OfQueued(in, key) })
 	}
 	if d.Operation != nil && d.Task == "" && strategy.FailureKey(d.Operation) == l.completed {
 		if wait := sameAgain - l.Now().Sub(l.completedAt); wait > 0 {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"runtime/debug"
 	"strings"
 	"sync"
@@ -224,7 +225,7 @@ func (d *driver) round(ctx context.Context) (again time.Duration, err error) {
 	}
 	dec := strategy.Decide(in)
 	if dec.Converged && dec.Operation == nil && dec.Blockers == nil {
-		clear(d.failures)
+		maps.DeleteFunc(d.failures, func(key string, _ strategy.Failure) bool { return !strategy.OfQueued(in, key) })
 	}
 	d.note(in, dec)
 	if dec.Operation != nil {

@@ -69,6 +69,12 @@ func failing(in *Input, d Decision) []cke.Problem {
 	return in.Failures[FailureKey(d.Operation)].Problems
 }
 
+// OfQueued reports whether a failure is that of draining a node that is still in a queue: it counts until it is drained, also while
+// something else keeps its turn from coming.
+func OfQueued(in Input, key string) bool {
+	return slices.ContainsFunc(in.Requests.Queued(), func(r cke.Entry) bool { return FailureKey(op.LeaseEntry{Entry: r}) == key })
+}
+
 // holdBack is how long an operation waits after it failed.
 func holdBack(in *Input, o op.Operation, patience time.Duration) (Failure, time.Duration) {
 	f, failed := in.Failures[FailureKey(o)]
