@@ -110,7 +110,7 @@ func (a *app) freshStatus(ctx context.Context, s store, cluster string) (cke.Sta
 		return st, ctx.Err()
 	}
 	return st, refused(&cke.Error{Code: cke.CodeCannot, What: fmt.Sprintf("what the members of %s have is not known: its status is %s old, and no daemon stores another one", cluster, term.Age(a.age(st))),
-		Facts: []string{"it is known once cke runs"}, Unchanged: true, Try: "ckecli status"})
+		Unchanged: true, Try: "ckecli status"})
 }
 
 func showSurvivors(w io.Writer, all []strategy.Survivor, colour bool) error {
