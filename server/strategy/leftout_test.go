@@ -104,7 +104,7 @@ func TestRestore_WhatIsLeftOutHasNoQuorum(t *testing.T) {
 	}{
 		"one of three":                                        {formed(3).silent(3).restored("n3"), true},
 		"two of three":                                        {formed(3).silent(2, 3).restored("n2", "n3"), false},
-		"two of three, destroyed":                             {formed(3).silent(2, 3).restored("n2", "n3").destroyed(), true},
+		"two of three, destroyed":                             {formed(3).silent(2, 3).lost().restored("n2", "n3").destroyed(), true},
 		"two of three that still answer":                      {formed(3).restored("n2", "n3"), false},
 		"two of three voters, a learner counts not":           {formed(4).learner(4, true).silent(2, 3).restored("n2", "n3"), false},
 		"two of four voters":                                  {formed(4).silent(3, 4).restored("n3", "n4"), true},

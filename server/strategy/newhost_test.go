@@ -22,16 +22,18 @@ func TestRestore_OnANewHostHeedsTheListOfAMemberThatAnswers(t *testing.T) {
 		s.Before.Incarnation, s.Before.Etcd = s.Identity.Incarnation.ID, s.Seen.Etcd
 		s.Seen.Etcd = cke.EtcdStatus{}
 	}
+	alone := func(s *scene) { s.Seen.Etcd.Quorate, s.Seen.Etcd.MembersSource = false, cke.MembersLocal }
 	for name, tt := range map[string]struct {
 		*scene
 		refused bool
 	}{
-		"the first order":                      {moved().restored("n2", "n3").destroyed(), true},
-		"a second order":                       {moved().begun("n2", "n3").destroyed(), true},
-		"the list was seen before":             {moved().with(remembered).restored("n2", "n3").destroyed(), true},
-		"one of those in the list is gone":     {moved().restored("n2", "n3", "n4").destroyed(), false},
-		"all who do not answer are gone":       {moved().restored("n2", "n3", "n4", "n5").destroyed(), false},
-		"those of the record are out of reach": {moved().restored("n2", "n3").with(func(s *scene) { s.Requests.Tasks[0].Restore.Destroyed = []string{"n4", "n5"} }), true},
+		"the first order":                                {moved().restored("n2", "n3").destroyed(), true},
+		"a second order":                                 {moved().begun("n2", "n3").destroyed(), true},
+		"the list was seen before":                       {moved().with(remembered).restored("n2", "n3").destroyed(), true},
+		"one of those in the list is gone":               {moved().restored("n2", "n3", "n4").destroyed(), false},
+		"all who do not answer are gone":                 {moved().with(alone).restored("n2", "n3", "n4", "n5").destroyed(), false},
+		"they are said to be gone, and a quorum answers": {moved().restored("n2", "n3", "n4", "n5").destroyed(), true},
+		"those of the record are out of reach":           {moved().restored("n2", "n3").with(func(s *scene) { s.Requests.Tasks[0].Restore.Destroyed = []string{"n4", "n5"} }), true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := strategy.Decide(tt.Input)

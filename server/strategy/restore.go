@@ -121,7 +121,7 @@ func RestoreRefusal(in Input, o cke.RestoreOrder) *cke.Error {
 }
 
 func refusalOf(in *Input, o cke.RestoreOrder, founders []cke.Node) *cke.Error {
-	for _, why := range []*cke.Error{besideOld(in, o), heldRequests(in), wrongClock(in), laterThan(in, o), endedSince(in, o), wouldServeOn(in, o), removedBefore(in, o), unknownNodes(in, o), misnamedNodes(in, o), volumesElsewhere(in, o), noFounders(in, founders), unfenceable(in, o), couldServe(in, o), notFree(in, founders), noSurvivor(in, o), notStorable(in, o)} {
+	for _, why := range []*cke.Error{besideOld(in, o), heldRequests(in), wrongClock(in), laterThan(in, o), endedSince(in, o), wouldServeOn(in, o), removedBefore(in, o), unknownNodes(in, o), misnamedNodes(in, o), volumesElsewhere(in, o), noFounders(in, founders), stillThere(in, o), unfenceable(in, o), couldServe(in, o), notFree(in, founders), noSurvivor(in, o), notStorable(in, o)} {
 		if why != nil {
 			why.Unchanged = true
 			return why
