@@ -35,7 +35,7 @@ func (n *nemesis) attend() {
 	if n.s.Refuses() {
 		n.s.SetAuth(true, true)
 	}
-	ofOperator := func(d cke.Drain) bool { return d.Entry == "" } // `ckecli node undrain` ends no lease of a queue
+	ofOperator := func(d cke.Drain) bool { return d.Entry == "" }               // `ckecli node undrain` ends no lease of a queue
 	if slices.ContainsFunc(n.s.latest().Term().Requests().Drains, ofOperator) { // asked for before, done only now
 		n.s.Store().Ask("undrain", func(r *cke.Requests) { r.Drains = slices.DeleteFunc(slices.Clone(r.Drains), ofOperator) })
 	}

@@ -19,6 +19,8 @@ type Daemon struct {
 	look     *Observer
 	keeper   keeper
 	commands commands
+	// sawUsers are etcd's users as this daemon read them last.
+	sawUsers cke.EtcdUsers
 	// compared are the restores for which the store was compared in this term.
 	compared map[string]bool
 
