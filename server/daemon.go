@@ -65,15 +65,13 @@ type Daemon struct {
 	duty duty
 }
 
-// electionRetry is the pause after a campaign or a term that ended with an error. It doubles, up to unfitRetry, while terms cannot even
-// start: others that can are not to get such a cluster back again and again.
+// electionRetry is the pause after a campaign or a term that ended with an error. It doubles, up to unfitRetry, while terms fail
+// within unfitTerm: others that can lead are not to get such a cluster back again and again.
 const (
 	electionRetry = time.Second
 	unfitRetry    = time.Minute
+	unfitTerm     = time.Minute
 )
-
-// errUnfit is what a term ends with that could not start.
-var errUnfit = errors.New("the term could not start")
 
 // Run leads clusters until ctx is canceled; it returns once every loop has returned.
 func (d *Daemon) Run(ctx context.Context) error {
@@ -119,7 +117,8 @@ func (d *Daemon) serve(ctx context.Context, cluster string) {
 	defer d.Metrics.forget(cluster)
 	defer d.Samples.forget(cluster)
 	for retry := electionRetry; ctx.Err() == nil; {
-		err := d.term(ctx, cluster, log)
+		elected, err := d.term(ctx, cluster, log)
+		unfit := false
 		switch {
 		case ctx.Err() != nil:
 			return
@@ -127,9 +126,10 @@ func (d *Daemon) serve(ctx context.Context, cluster string) {
 			log.Info("term ended", "reason", err)
 		default:
 			log.Warn("term ended", "error", err)
+			unfit = !elected.IsZero() && d.Now().Sub(elected) < unfitTerm && !errors.Is(err, cke.ErrDeposed)
 		}
 		// A cluster that is gone ends ctx. One that was deleted and declared again between two observations does not.
-		if !errors.Is(err, errUnfit) {
+		if !unfit {
 			retry = electionRetry
 		}
 		if sleep(ctx, retry) != nil {
@@ -139,19 +139,20 @@ func (d *Daemon) serve(ctx context.Context, cluster string) {
 	}
 }
 
-// term is one campaign and the time as leader after it.
-func (d *Daemon) term(ctx context.Context, cluster string, log *slog.Logger) (err error) {
+// term is one campaign and the time as leader after it; elected: when it was won.
+func (d *Daemon) term(ctx context.Context, cluster string, log *slog.Logger) (elected time.Time, err error) {
 	seat, err := d.Store.Campaign(ctx, cluster)
 	if err != nil {
-		return fmt.Errorf("wait to be elected: %w", err)
+		return elected, fmt.Errorf("wait to be elected: %w", err)
 	}
+	elected = d.Now()
 	t, stops := seat.Term, ctx
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(t.Context(), func() { cancel(context.Cause(t.Context())) })()
 	defer func() { d.leave(stops, t, cluster, err, log) }()
 	charge := newCharge()
-	defer d.duty.takes(cluster, charge)()
+	defer d.duty.takes(cluster, charge, elected)()
 	log = log.With("term", t.Leader().Term)
 	log.Info("leading")
 	d.Metrics.leads(cluster, true)
@@ -166,7 +167,7 @@ func (d *Daemon) term(ctx context.Context, cluster string, log *slog.Logger) (er
 	}()
 	nodes, authority, err := seat.Connect()
 	if err != nil {
-		return fmt.Errorf("prepare the connections to nodes: %w: %w", errUnfit, err)
+		return elected, fmt.Errorf("prepare the connections to nodes: %w", err)
 	}
 	defer nodes.Close()
 	loop := &Loop{
@@ -177,7 +178,7 @@ func (d *Daemon) term(ctx context.Context, cluster string, log *slog.Logger) (er
 	if seat.Backups != nil {
 		b, err := seat.Backups(authority)
 		if err != nil {
-			return fmt.Errorf("prepare the backups: %w: %w", errUnfit, err)
+			return elected, fmt.Errorf("prepare the backups: %w", err)
 		}
 		defer d.keep(ctx, b)()
 		loop.Backups, loop.Env.Backups = b, b
@@ -199,10 +200,10 @@ func (d *Daemon) term(ctx context.Context, cluster string, log *slog.Logger) (er
 	}
 	if seat.Snapshots != nil {
 		if loop.Env.Snapshots, err = seat.Snapshots(nodes); err != nil {
-			return fmt.Errorf("prepare restores: %w: %w", errUnfit, err)
+			return elected, fmt.Errorf("prepare restores: %w", err)
 		}
 	}
-	return loop.Run(ctx)
+	return elected, loop.Run(ctx)
 }
 
 // resignLimit bounds the last word of a term.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -22,6 +23,10 @@ const (
 	// handoversAtOnce is how many clusters a daemon hands over at the same time, and handoverEvery when it checks which ones follow.
 	handoversAtOnce = 8
 	handoverEvery   = time.Second
+	// A cluster that came back from a live daemon is not handed to it for backFirst, and twice as long each time, up to backLast,
+	// while it comes back again within backLast.
+	backFirst = time.Minute
+	backLast  = time.Hour
 )
 
 // handover is what a term ends with that is handed over to another daemon.
@@ -136,16 +141,51 @@ type duty struct {
 	mu    sync.Mutex
 	led   map[string]*charge
 	fleet cke.Fleet
+	last  map[string]string // which other daemon led each cluster last
+	back  map[string]back
+}
+
+// back is a cluster that came back from another daemon: it failed there, or that daemon was asked to resign.
+type back struct {
+	from  string // its session
+	pause time.Duration
+	until time.Time
+}
+
+// cameBack notes that a cluster is led again, and by whom it was led before.
+func (u *duty) cameBack(cluster string, now time.Time) {
+	from := u.last[cluster]
+	delete(u.last, cluster)
+	if _, alive := u.fleet.Daemon(from); !alive {
+		return
+	}
+	was, pause := u.back[cluster], backFirst
+	if was.from == from && now.Sub(was.until) < backLast {
+		pause = min(2*was.pause, backLast)
+	}
+	if u.back == nil {
+		u.back = map[string]back{}
+	}
+	u.back[cluster] = back{from, pause, now.Add(pause)}
+}
+
+// ledBy notes that another daemon leads a cluster.
+func (u *duty) ledBy(cluster, daemon string) {
+	if u.last == nil {
+		u.last = map[string]string{}
+	}
+	u.last[cluster] = daemon
 }
 
 // takes notes that a cluster is led; the returned function notes that it no longer is.
-func (u *duty) takes(cluster string, c *charge) (leaves func()) {
+func (u *duty) takes(cluster string, c *charge, now time.Time) (leaves func()) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.led == nil {
 		u.led = map[string]*charge{}
 	}
 	u.led[cluster] = c
+	u.cameBack(cluster, now)
 	return func() {
 		u.mu.Lock()
 		defer u.mu.Unlock()
@@ -158,6 +198,12 @@ func (u *duty) observes(f cke.Fleet) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.fleet = f
+	for _, l := range f.Clusters {
+		if l.By != "" && l.By != f.Self && u.led[l.Cluster] == nil {
+			u.ledBy(l.Cluster, l.By)
+		}
+	}
+	maps.DeleteFunc(u.back, func(_ string, b back) bool { _, alive := f.Daemon(b.from); return !alive })
 }
 
 // heir is who gets a cluster of a daemon that stops, and observes no other daemon any more; nil: the next candidate.
@@ -179,12 +225,18 @@ func handovers(f cke.Fleet, plan []balance.Move) map[string]*handover {
 	return mine
 }
 
-// assign asks loops to hand clusters over, as the plan says. It reports whether some are left to do so.
-func (u *duty) assign(settled func(string) bool) (more bool) {
+// assign asks loops to hand clusters over, as the plan says. It reports whether some are left to do so, and whether some may be later.
+func (u *duty) assign(now time.Time, settled func(string) bool) (more, later bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	f := u.fleet
 	o := balance.Options{Settled: settled, Eager: f.Asked != nil}
+	o.Shuns = func(cluster, daemon string) bool {
+		b := u.back[cluster]
+		shuns := b.from == daemon && now.Before(b.until)
+		later = later || shuns
+		return shuns
+	}
 	if o.Eager {
 		o.Settled = nil
 	}
@@ -203,7 +255,14 @@ func (u *duty) assign(settled func(string) bool) (more bool) {
 			c.ask(nil)
 		}
 	}
-	return more
+	return more, later
+}
+
+// handedOver notes that a cluster was handed to another daemon.
+func (u *duty) handedOver(cluster, to string) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.ledBy(cluster, to)
 }
 
 // share hands clusters over until ctx is canceled, so that each live daemon leads its share.
@@ -228,10 +287,10 @@ func (d *Daemon) share(ctx context.Context) {
 		case <-again:
 		}
 		again = nil
-		more := d.duty.assign(func(id string) bool { return d.Now().Sub(seen[id]) >= settle })
+		more, later := d.duty.assign(d.Now(), func(id string) bool { return d.Now().Sub(seen[id]) >= settle })
 		wait := handoverEvery
 		if !more {
-			wait = settle
+			wait, more = settle, later
 			for _, since := range seen {
 				if left := settle - d.Now().Sub(since); left > 0 {
 					wait = min(wait, left)
@@ -261,6 +320,7 @@ func (d *Daemon) leave(ctx context.Context, t Term, cluster string, err error, l
 		err = t.Resign(limited)
 	} else if err = t.HandOver(limited, h.to); err == nil {
 		d.Metrics.handedOver(h.reason)
+		d.duty.handedOver(cluster, h.to)
 	}
 	if err != nil {
 		log.Warn("not resigned; the session will expire", "error", err)

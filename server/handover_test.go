@@ -130,6 +130,67 @@ func TestDaemon_BalancesAtOnceWhenItIsAsked(t *testing.T) {
 	}, names...)
 }
 
+// A daemon that cannot lead ends each term at once, and waits in the queue again: it gets the cluster ever more rarely.
+func TestDaemon_RarelyHandsOverAgainWhatComesBack(t *testing.T) {
+	for name, f := range map[string]cke.Fleet{"even": fleet([]string{"one", "two"}, me, "s2"), "preferred": preferred()} {
+		t.Run(name, func(t *testing.T) {
+			govern(t, func(c *country) {
+				c.add("one")
+				c.add("two")
+				c.declare("one", "two")
+				c.sees(f)
+				pass(10 * time.Minute)
+				n := c.logged("handed over to h2")
+				if n < 3 || n > 10 {
+					t.Errorf("%d handovers in 10 minutes", n)
+				}
+				pass(110 * time.Minute)
+				if n = c.logged("handed over to h2") - n; n < 2 || n > 10 {
+					t.Errorf("%d handovers later", n)
+				}
+				restarted := fleet([]string{"one"}, me, "s3")
+				restarted.Clusters[0].Prefer = []string{"h3"}
+				c.sees(restarted)
+				pass(16 * time.Second)
+				if c.logged("handed over to h3") != 1 {
+					t.Error("a daemon that was started again gets nothing")
+				}
+			})
+		})
+	}
+}
+
+// An operator asked the other daemon to resign: it does not get the cluster back at once.
+func TestDaemon_KeepsForAMinuteWhatAnotherOneGaveUp(t *testing.T) {
+	govern(t, func(c *country) {
+		elected := make(chan struct{})
+		c.campaign = func(ctx context.Context, _ string) error {
+			select {
+			case <-elected:
+				return nil
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+		c.add("one")
+		c.declare("one")
+		there := preferred()
+		there.Clusters[0].By, there.Clusters[0].Waiting = "s2", []string{me}
+		c.sees(there)
+		pass(time.Minute)
+		elected <- struct{}{}
+		c.sees(preferred())
+		pass(59 * time.Second)
+		if got := c.heirs("one"); got != "one -" {
+			t.Errorf("at once: %s", got)
+		}
+		pass(20 * time.Second)
+		if got := c.heirs("one"); got != "one s2" {
+			t.Errorf("later: %s", got)
+		}
+	})
+}
+
 func TestDaemon_SpreadsItsClustersWhenItStops(t *testing.T) {
 	names := []string{"four", "one", "three", "two"}
 	governOnce(t, func(c *country) {

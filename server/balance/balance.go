@@ -37,6 +37,8 @@ type Move struct {
 type Options struct {
 	// Settled reports whether a daemon takes part; nil: each does. One that has just come may be gone again.
 	Settled func(daemon string) bool
+	// Shuns reports whether a cluster is not to move to a daemon that waits for it; nil: none is.
+	Shuns func(cluster, daemon string) bool
 	// Pinned reports whether a cluster stays where it is; nil: none does.
 	Pinned func(cluster string) bool
 	// Eager: balance also where the difference is small.
@@ -151,7 +153,7 @@ func newState(f cke.Fleet, o Options) *state {
 		}
 		c := &cluster{name: l.Cluster, was: by, now: by, waits: make([]bool, len(s.daemons)), may: make([]bool, len(s.daemons)), pinned: o.Pinned != nil && o.Pinned(l.Cluster)}
 		for _, id := range l.Waiting {
-			if i, ok := s.index[id]; ok {
+			if i, ok := s.index[id]; ok && (o.Shuns == nil || !o.Shuns(l.Cluster, id)) {
 				c.waits[i] = true
 			}
 		}
