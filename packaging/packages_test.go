@@ -266,7 +266,7 @@ func TestPackages_HaveTheUnitTheExamplesAndThePages(t *testing.T) {
 				t.Errorf("%s: %s is not in the package as it is here", arch, path)
 			}
 			for _, link := range linked.FindAllSubmatch(data, -1) {
-				if to := filepath.Join(doc, filepath.Dir(path), string(link[1])); filepath.Ext(path) == ".md" && p.files[to].data == nil {
+				if to := filepath.Join(doc, filepath.Dir(path), string(link[1])); filepath.Ext(path) == ".md" && filepath.Ext(to) == ".md" && p.files[to].data == nil {
 					t.Errorf("%s: %s has a link to %s, which is not in the package", arch, path, to)
 				}
 			}
