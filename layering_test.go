@@ -29,7 +29,7 @@ var layers = map[string]string{
 	"cke/backup/keep":              "cke cke/backup cke/internal/contain " + age + backoff + "golang.org/x/sync gopkg.in/yaml.v3",
 	"cke/backup/take":              "cke cke/backup " + age + backoff + "cke/internal/contain cke/internal/schedule " + etcd + "golang.org/x/sync",
 	"cke/backup/target":            "cke cke/backup cke/internal/contain github.com/aws/aws-sdk-go-v2 gocloud.dev",
-	"cke/bench":                    "cke cke/backup cke/mtest/lab cke/mtest/rig cke/sabakan cke/sabakan/sabakantest cke/server cke/sim cke/ui " + age + "go.etcd.io/etcd/api/v3 go.etcd.io/etcd/client/v3 golang.org/x/sync",
+	"cke/bench":                    "cke cke/backup cke/mtest/fleet cke/mtest/lab cke/mtest/rig cke/sabakan cke/sabakan/sabakantest cke/server cke/sim cke/ui " + age + "go.etcd.io/etcd/api/v3 go.etcd.io/etcd/client/v3 golang.org/x/sync",
 	"cke/cketest":                  "cke", // held by tests to what stands in ports.go
 	"cke/clusterfile":              "cke cke/quorum " + age + "github.com/distribution/reference golang.org/x/crypto gopkg.in/yaml.v3",
 	"cke/cmd/cke": "cke cke/backup cke/clusterfile cke/etcdnode cke/internal/bounded cke/internal/contain cke/pki cke/preflight cke/sabakan cke/server cke/storage cke/storage/embedded cke/ui " + age + command +
@@ -55,6 +55,7 @@ var layers = map[string]string{
 	"cke/internal/sbom":          "",
 	"cke/internal/source":        "",
 	"cke/monitoring":             "",
+	"cke/mtest/fleet":            "cke github.com/docker/docker go.etcd.io/etcd/api/v3 golang.org/x/crypto google.golang.org/grpc google.golang.org/protobuf",
 	"cke/mtest/gameday":          "cke cke/internal/term cke/internal/words cke/mtest/lab cke/mtest/rig",
 	"cke/mtest/lab":              "cke cke/internal/cache github.com/containerd/errdefs github.com/docker/docker golang.org/x/crypto golang.org/x/sync golang.org/x/term",
 	"cke/mtest/rig":              "cke cke/internal/cache cke/mtest/lab github.com/anishathalye/porcupine go.etcd.io/etcd/client/v3 go.uber.org/zap google.golang.org/grpc gopkg.in/yaml.v3",

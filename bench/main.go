@@ -54,6 +54,8 @@ type host struct {
 	dir  string
 	bin  string
 	runs int
+	// built: the programs are in bin.
+	built bool
 }
 
 func benches() []bench {
@@ -61,6 +63,7 @@ func benches() []bench {
 		{"bootstrap", true, benchBootstrap}, {"recovery", true, benchRecovery}, {"planned changes", true, benchPlanned}, {"replacement", true, benchReplacement}, {"idle", true, benchIdle},
 		{"viewers", true, benchViewers}, {"package", true, benchPackage}, {"reboots", true, benchReboots}, {"backup", false, benchBackup},
 		{"scale", false, benchScale}, {"page", false, benchPage}, {"metrics", false, benchMetrics}, {"inventory", false, benchInventory}, {"choose", false, benchChoose}, {"proof", false, benchProof},
+		{"fleet", false, benchFleet}, {"neighbors", false, benchNeighbors},
 		{"backup of four times as much", false, benchBackup4}, {"backup of many events", false, benchManyDeltas},
 	}
 }
@@ -120,8 +123,7 @@ func (h *host) prepare(ctx context.Context, b bench) error {
 	if h.lab != nil {
 		return h.lab.Reset(ctx)
 	}
-	fmt.Fprintln(os.Stderr, "Build the programs")
-	if err := rig.Build(ctx, h.bin, "-trimpath", "-ldflags=-s -w"); err != nil {
+	if err := h.build(ctx); err != nil {
 		return err
 	}
 	var err error
@@ -131,6 +133,16 @@ func (h *host) prepare(ctx context.Context, b bench) error {
 	h.lab.Progress = lab.NewProgress(os.Stderr)
 	defer func() { h.lab.Progress = nil }()
 	return h.lab.Up(ctx, lab.UpOptions{Nodes: 3, Etcd: []string{rig.EtcdVersion}})
+}
+
+// build builds the programs, once.
+func (h *host) build(ctx context.Context) error {
+	if h.built {
+		return nil
+	}
+	fmt.Fprintln(os.Stderr, "Build the programs")
+	h.built = true
+	return rig.Build(ctx, h.bin, "-trimpath", "-ldflags=-s -w")
 }
 
 func (h *host) down(ctx context.Context) error {
