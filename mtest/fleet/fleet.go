@@ -96,7 +96,7 @@ func (f *Fleet) Cut() {
 	}
 }
 
-// Asked reports whether each node and each member was asked since a time, and of how many nodes that is not so.
+// Asked reports whether each node and each member was asked since a time, and how many nodes still miss that.
 func (f *Fleet) Asked(since time.Time) (all bool, left int) {
 	for _, n := range f.Nodes {
 		if !n.engine.askedSince(since) {

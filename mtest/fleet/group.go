@@ -198,4 +198,3 @@ func (m *member) AuthStatus(context.Context, *pb.AuthStatusRequest) (*pb.AuthSta
 func (m *member) UserGet(context.Context, *pb.AuthUserGetRequest) (*pb.AuthUserGetResponse, error) {
 	return nil, rpctypes.ErrGRPCUserNotFound
 }
-

@@ -217,4 +217,3 @@ func (channel) SetReadDeadline(time.Time) error { return nil }
 
 // SetWriteDeadline implements net.Conn.
 func (channel) SetWriteDeadline(time.Time) error { return nil }
-
