@@ -31,9 +31,10 @@ type box struct {
 	exit     int
 	log      []byte // frames, as Docker's API sends them
 	mounts   []container.MountPoint
-	trees    []*tree // of the mounts
-	own      *tree   // all else
-	member   *member // nil: no etcd runs
+	trees    []*tree       // of the mounts
+	own      *tree         // all else
+	member   *member       // nil: no etcd runs
+	begun    chan struct{} // closed once it was started
 	stopped  chan struct{}
 }
 
@@ -124,7 +125,7 @@ func (e *engine) create(_ http.ResponseWriter, r *http.Request) (any, error) {
 	if b, err := e.find(name); err == nil {
 		return nil, refusal{http.StatusConflict, fmt.Sprintf("Conflict. The container name %q is already in use by container %q.", "/"+name, b.id)}
 	}
-	b := &box{engine: e, id: newID(), name: name, config: ask.Config, host: ask.HostConfig, created: time.Now().UTC(), state: container.StateCreated, own: newTree()}
+	b := &box{engine: e, id: newID(), name: name, config: ask.Config, host: ask.HostConfig, created: time.Now().UTC(), state: container.StateCreated, own: newTree(), begun: make(chan struct{})}
 	for _, bind := range b.host.Binds { // the engine makes a directory that is missing
 		source, target, _ := strings.Cut(bind, ":")
 		if strings.HasPrefix(source, "/") {
@@ -253,6 +254,9 @@ func (e *engine) start(w http.ResponseWriter, r *http.Request) (any, error) {
 		w.WriteHeader(http.StatusNotModified)
 		return nil, nil
 	}
+	if b.started.IsZero() {
+		close(b.begun)
+	}
 	b.state, b.started, b.stopped = container.StateRunning, time.Now().UTC(), make(chan struct{})
 	e.event("start", b)
 	b.run()
@@ -323,6 +327,34 @@ func (e *engine) untilEnded(r *http.Request) (*box, error) {
 	case <-r.Context().Done():
 		return nil, r.Context().Err()
 	}
+}
+
+// attach answers before the container is started, and writes what that says once it has ended.
+func (e *engine) attach(w http.ResponseWriter, r *http.Request) (any, error) {
+	e.mu.Lock()
+	b, err := e.find(r.PathValue("id"))
+	e.mu.Unlock()
+	if err != nil {
+		return nil, err
+	}
+	_ = http.NewResponseController(w).Flush()
+	select {
+	case <-b.begun:
+	case <-r.Context().Done():
+		return nil, nil
+	}
+	e.mu.Lock()
+	stopped := b.stopped
+	e.mu.Unlock()
+	select {
+	case <-stopped:
+	case <-r.Context().Done():
+		return nil, nil
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	_, _ = w.Write(b.log)
+	return nil, nil
 }
 
 func (e *engine) logs(w http.ResponseWriter, r *http.Request) (any, error) {

@@ -137,6 +137,7 @@ func (e *engine) handler() http.Handler {
 	answer("POST /containers/{id}/update", e.update)
 	answer("POST /containers/{id}/wait", e.wait)
 	answer("GET /containers/{id}/logs", e.logs)
+	answer("POST /containers/{id}/attach", e.attach)
 	answer("DELETE /containers/{id}", e.remove)
 	answer("HEAD /containers/{id}/archive", e.stat)
 	answer("GET /containers/{id}/archive", e.get)
