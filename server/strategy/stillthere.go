@@ -16,7 +16,9 @@ func stillThere(in *Input, o cke.RestoreOrder) *cke.Error {
 		return nil
 	}
 	var facts []string
-	gone := func(n cke.Node, name string) bool { return slices.Contains(o.Destroyed, name) && !in.node(n).Answered() }
+	gone := func(n cke.Node, name string) bool {
+		return slices.Contains(o.Destroyed, name) && !in.node(n).Answered()
+	}
 	for _, j := range in.Identity.MayRun() {
 		if e := in.reply(j); gone(j.Node, j.Node.Name()) && in.answersAs(e.MemberID) {
 			facts = append(facts, fmt.Sprintf("the member on %s answers at %s", j.Node.Name(), e.URL))

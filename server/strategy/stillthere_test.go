@@ -17,9 +17,9 @@ func TestRestore_WhatAnswersIsNotDestroyed(t *testing.T) {
 	}{
 		"ssh is silent on two, and their members answer": {formed(3).silentNode(2).silentNode(3), []string{"n2", "n3"}, true},
 		"ssh is silent on one, and its member answers":   {formed(3).silentNode(3), []string{"n3"}, true},
-		"one is gone":                            {formed(3).silent(3), []string{"n3"}, false},
-		"two are gone":                           {formed(3).silent(2, 3).lost(), []string{"n2", "n3"}, false},
-		"foreign members, and a quorum answers":  {foreign(), []string{"x", "y"}, true},
+		"one is gone":                           {formed(3).silent(3), []string{"n3"}, false},
+		"two are gone":                          {formed(3).silent(2, 3).lost(), []string{"n2", "n3"}, false},
+		"foreign members, and a quorum answers": {foreign(), []string{"x", "y"}, true},
 	} {
 		why := strategy.RestoreRefusal(c.scene.Input, cke.RestoreOrder{Target: "file:///b", Source: "demo", Destroyed: c.destroyed})
 		if (why != nil) != c.refused || why != nil && why.Code != cke.CodeFence {
