@@ -231,7 +231,7 @@ func runBalance(ctx context.Context, a *app, s interface {
 		if noWait {
 			return nil
 		}
-		if f, err = balanced(ctx, s); err != nil {
+		if f, err = balanced(ctx, s, len(f.Clusters)); err != nil {
 			return detached(ctx, err, "the request stays for a minute; leaders hand over when they read it", "ckecli leader")
 		}
 		if left := len(balance.Plan(f, eager)); left > 0 {
@@ -241,13 +241,13 @@ func runBalance(ctx context.Context, a *app, s interface {
 	return a.showFleet(f, names)
 }
 
-// balanced waits until all that is planned was done, or the request has expired.
-func balanced(ctx context.Context, s fleets) (cke.Fleet, error) {
+// balanced waits until all that is planned was done and so many clusters are led, or the request has expired.
+func balanced(ctx context.Context, s fleets, led int) (cke.Fleet, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	asked := false
 	for f := range s.WatchFleet(ctx) {
-		if asked = asked || f.Asked != nil; len(balance.Plan(f, balance.Options{Eager: true})) == 0 || asked && f.Asked == nil {
+		if asked = asked || f.Asked != nil; len(f.Clusters) >= led && len(balance.Plan(f, balance.Options{Eager: true})) == 0 || asked && f.Asked == nil {
 			return f, nil
 		}
 	}

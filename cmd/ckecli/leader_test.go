@@ -119,8 +119,13 @@ func TestLeader_BalanceAsksAllDaemonsAndWaits(t *testing.T) {
 		}
 	}
 	waits.must(exitDone)
-	contains(t, waits.stdout.String(), "boot-1 ", "2      2\n", "boot-2 ", "2      2\n")
-	_, stderr = h.run(exitDone, "leader", "--balance")
+	for f := range h.store.WatchFleet(h.ctx()) { // it may have started after both were handed over
+		if len(f.Clusters) == len(names) {
+			break
+		}
+	}
+	stdout, stderr := h.run(exitDone, "leader", "--balance")
+	contains(t, stdout, "boot-1 ", "2      2\n", "boot-2 ", "2      2\n")
 	contains(t, stderr, "The clusters are balanced already.\n")
 	second.Close()
 }
