@@ -233,6 +233,35 @@ func TestReboot_RunsTheCommandAgain(t *testing.T) {
 	}
 }
 
+// A node that has rebooted since its command was started counts as back from the next observation on: it does not go down once more.
+func TestReboot_IsNotRepeatedOnANodeThatHasRebooted(t *testing.T) {
+	inWorld(t, 3, func(w *world) {
+		w.mustRun(w.bootstrap(false))
+		w.mustRun(w.drainReboot("n2"))
+		o := w.runReboot("n2")
+		boot, err := w.daemon.Machines().Machine(o.Node).Boot(w.daemon.Context(), o.Image)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := w.reboot("n2")
+		err = w.daemon.Term().EditQueue(w.daemon.Context(), cke.RebootQueue, func(q cke.Queue) (cke.Queue, error) { // and the daemon died
+			return q.Moved(r, func(q *cke.Entry) {
+				q.To(cke.EntryRebooting, time.Now())
+				q.Attempt, q.Boot, q.StartedAt = 1, boot, time.Now()
+			})
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		o = w.runReboot("n2")
+		o.Again, o.Renew = true, &op.DrainNode{Node: o.Node, For: time.Hour, Entry: o.Entry.ID}
+		w.Node("n2").Reboot()
+		if _, err := w.run(o); err == nil || w.daemon.QueuesSeen().Of(w.reboot("n2")).Running {
+			t.Errorf("the command was started again: %v", err)
+		}
+	})
+}
+
 // A node is not rebooted while the list has a voter at its address that is not its own, or one that may be on it: it is known by another
 // name, and is not known to be on another node.
 func TestReboot_StopsNoForeignMember(t *testing.T) {
