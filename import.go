@@ -112,7 +112,20 @@ func (i *Import) Of(e EndpointStatus) (o OldMember, is bool) {
 
 // Has reports whether a member is one of the old cluster.
 func (i *Import) Has(m Member) bool {
-	return i != nil && slices.ContainsFunc(i.Members, func(o OldMember) bool { return o.ID == m.ID })
+	_, has := i.member(m.ID)
+	return has
+}
+
+// member returns the old member of an id.
+func (i *Import) member(id string) (o OldMember, is bool) {
+	if i == nil {
+		return o, false
+	}
+	at := slices.IndexFunc(i.Members, func(o OldMember) bool { return o.ID == id })
+	if at < 0 {
+		return o, false
+	}
+	return i.Members[at], true
 }
 
 // In returns the entries of a member list that are of the old cluster.
@@ -164,9 +177,8 @@ func (i Identity) Asked() (urls []string) {
 // StrangerURL returns where a member that no membership names may be probed: where an old member answered, else see
 // StrangerURL.
 func (i Identity) StrangerURL(m Member) (string, bool) {
-	if old := i.Incarnation.Importing(); old.Has(m) {
-		at := slices.IndexFunc(old.Members, func(o OldMember) bool { return o.ID == m.ID })
-		return old.Members[at].URL, true
+	if o, old := i.Incarnation.Importing().member(m.ID); old {
+		return o.URL, true
 	}
 	return StrangerURL(m, i.Joins)
 }

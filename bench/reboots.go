@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -40,8 +39,8 @@ func benchReboots(ctx context.Context, h *host) ([]figure, error) {
 		return nil, err
 	}
 	program, command, notes := filepath.Join(dir, "cke-lab"), filepath.Join(dir, "power-cycle"), filepath.Join(dir, "notes")
-	if out, err := exec.CommandContext(ctx, "go", "build", "-o", program, "cke/cmd/cke-lab").CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("build cke-lab: %w: %s", err, out)
+	if err := rig.BuildLab(ctx, program); err != nil {
+		return nil, err
 	}
 	script := fmt.Sprintf(powerCycles, program, filepath.Dir(h.lab.Dir()), h.lab.Name(), notes)
 	if err := os.WriteFile(command, []byte(script), 0o700); err != nil {

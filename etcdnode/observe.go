@@ -107,7 +107,7 @@ type looks struct {
 	scope   scope
 	nodes   []*watch[nodeFacts] // as scope.nodes; nil: there is none
 	tickets []uint64            // of the looks that were asked for
-	facts   []nodeFacts         // what they told, as far as they were waited for
+	facts   []nodeFacts         // what they reported, as far as they were waited for
 }
 
 // now returns what has been told by now, also by looks that started or ended later.

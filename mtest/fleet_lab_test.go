@@ -30,9 +30,7 @@ type ledFleet struct {
 // TestLabFleet_ThreeDaemonsShareClustersOnRealNodes lets three daemons with one store of three members share six clusters, while they are
 // killed, frozen, stopped and asked to balance.
 func TestLabFleet_ThreeDaemonsShareClustersOnRealNodes(t *testing.T) {
-	if !*allStories && !*wholeMatrix {
-		t.Skip("it is told by make stories (-stories)")
-	}
+	extra(t)
 	const clusters = 6
 	l := borrow(t, 3)
 	store, err := rig.StartStores(t.Context(), t.TempDir(), 3)

@@ -23,9 +23,7 @@ import (
 func TestLabGameday_PassesUnlessAWriteIsLost(t *testing.T) {
 	extra(t)
 	s := newStory(t, 3)
-	if out, err := exec.CommandContext(s.ctx, "go", "build", "-o", filepath.Join(bin, "cke-lab"), "cke/cmd/cke-lab").CombinedOutput(); err != nil {
-		t.Fatalf("build cke-lab: %v: %s", err, out)
-	}
+	s.must(rig.BuildLab(s.ctx, filepath.Join(bin, "cke-lab")))
 	d := s.daemon("cke1")
 	s.found()
 	pid := s.file("cke.pid", fmt.Sprintln(d.Pid()))

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -14,6 +13,7 @@ import (
 
 	"cke"
 	"cke/mtest/lab"
+	"cke/mtest/rig"
 )
 
 // rebooted is what `ckecli reboot-queue list` shows.
@@ -131,11 +131,7 @@ func (m *loaded) entry(node string) *cke.EntryStatus {
 func (s *story) powerCycle() string {
 	s.Helper()
 	program := filepath.Join(s.Dir, "cke-lab")
-	cmd := exec.CommandContext(s.ctx, "go", "build", "-o", program, "cke/cmd/cke-lab")
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		s.Fatalf("build cke-lab: %v: %s", err, out)
-	}
+	s.must(rig.BuildLab(s.ctx, program))
 	of := func(l *lab.Lab) string {
 		return fmt.Sprintf("%s --dir %s --name %s", program, filepath.Dir(l.Dir()), l.Name())
 	}

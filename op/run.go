@@ -66,7 +66,7 @@ func Run(ctx context.Context, e Env, j Journal, about cke.Record, o Operation) (
 			if err = r.store(ctx); err != nil {
 				break
 			}
-			if err = ctx.Err(); err != nil { // from its record on, whoever ends the operation knows what it does
+			if err = ctx.Err(); err != nil { // from its record on, what ends the operation knows what it does
 				break
 			}
 		}

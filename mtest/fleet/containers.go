@@ -321,11 +321,16 @@ func (e *engine) untilEnded(r *http.Request) (*box, error) {
 	if stopped == nil {
 		return b, err
 	}
+	return b, await(r, stopped)
+}
+
+// await waits for an event as long as the client does.
+func await(r *http.Request, event <-chan struct{}) error {
 	select {
-	case <-stopped:
-		return b, nil
+	case <-event:
+		return nil
 	case <-r.Context().Done():
-		return nil, r.Context().Err()
+		return r.Context().Err()
 	}
 }
 
@@ -338,17 +343,13 @@ func (e *engine) attach(w http.ResponseWriter, r *http.Request) (any, error) {
 		return nil, err
 	}
 	_ = http.NewResponseController(w).Flush()
-	select {
-	case <-b.begun:
-	case <-r.Context().Done():
+	if await(r, b.begun) != nil {
 		return nil, nil
 	}
 	e.mu.Lock()
 	stopped := b.stopped
 	e.mu.Unlock()
-	select {
-	case <-stopped:
-	case <-r.Context().Done():
+	if await(r, stopped) != nil {
 		return nil, nil
 	}
 	e.mu.Lock()

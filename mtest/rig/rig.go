@@ -90,6 +90,14 @@ func Build(ctx context.Context, bin string, args ...string) error {
 	return nil
 }
 
+// BuildLab builds cke-lab, which switches the nodes of a lab on and off.
+func BuildLab(ctx context.Context, program string) error {
+	if out, err := exec.CommandContext(ctx, "go", "build", "-o", program, "cke/cmd/cke-lab").CombinedOutput(); err != nil {
+		return fmt.Errorf("build cke-lab: %w: %s", err, out)
+	}
+	return nil
+}
+
 // RaceVariable names the environment variable that, set to anything, makes tests build the programs with Go's race
 // detector: they are several times slower then, and a data race in one of them fails the test.
 const RaceVariable = "CKE_RACE"

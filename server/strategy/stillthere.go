@@ -16,26 +16,32 @@ func stillThere(in *Input, o cke.RestoreOrder) *cke.Error {
 		return nil
 	}
 	var facts []string
-	gone := func(n cke.Node, name string) bool {
-		return slices.Contains(o.Destroyed, name) && !in.node(n).Answered()
+	gone := func(j cke.Join) bool {
+		return slices.Contains(o.Destroyed, j.Node.Name()) && !in.node(j.Node).Answered()
+	}
+	foreignGone := func(m cke.Member) bool {
+		_, stops := in.stopped(m)
+		return slices.Contains(o.Destroyed, nameOf(m)) && !stops
 	}
 	for _, j := range in.Identity.MayRun() {
-		if e := in.reply(j); gone(j.Node, j.Node.Name()) && in.answersAs(e.MemberID) {
+		if e := in.reply(j); gone(j) && in.answersAs(e.MemberID) {
 			facts = append(facts, fmt.Sprintf("the member on %s answers at %s", j.Node.Name(), e.URL))
 		}
 	}
 	etcd := in.Identity.Ours(in.Seen.Etcd)
 	if etcd.Quorate && etcd.MembersSource == cke.MembersLinearizable {
-		voters := slices.DeleteFunc(slices.Clone(etcd.Members), func(m cke.Member) bool { return m.Learner })
-		left := slices.DeleteFunc(slices.Clone(voters), func(m cke.Member) bool {
-			if j := in.joinOf(m); j != nil {
-				return gone(j.Node, j.Node.Name())
+		voters, named := 0, 0
+		for _, m := range etcd.Members {
+			if m.Learner {
+				continue
 			}
-			n, seen := in.stopped(m)
-			return slices.Contains(o.Destroyed, nameOf(m)) && !(seen && in.node(n).Answered())
-		})
-		if len(left) < quorum.Of(len(voters)) {
-			facts = append(facts, fmt.Sprintf("%d of %d voters answer as a quorum, so that at least one of those named serves", quorum.Of(len(voters)), len(voters)))
+			voters++
+			if j := in.joinOf(m); j != nil && gone(*j) || j == nil && foreignGone(m) {
+				named++
+			}
+		}
+		if quorum.InEach(voters, named) {
+			facts = append(facts, fmt.Sprintf("%d of %d voters answer as a quorum, so that at least one of those named serves", quorum.Of(voters), voters))
 		}
 	}
 	if facts == nil {
