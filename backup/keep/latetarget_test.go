@@ -4,6 +4,7 @@ import (
 	"context"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -26,9 +27,6 @@ func TestKeeper_LearnsLateWhatTheTargetIs(t *testing.T) {
 	if s := h.run().await("a full", hasFull); s.TargetID == id {
 		t.Fatal("it is the same target")
 	}
-	h.wanted.TargetID = id
-	h.keeper.Update(h.wanted)
-	h.await("the problem", problem(cke.CodeOtherTarget))
 	here := func() (names []string) {
 		all, err := h.target.List(t.Context(), "prod/")
 		if err != nil {
@@ -39,6 +37,13 @@ func TestKeeper_LearnsLateWhatTheTargetIs(t *testing.T) {
 		}
 		return names
 	}
+	h.until("what lies beside", func() bool { // else it may be under way when the target becomes another one
+		text := strings.Join(here(), " ")
+		return strings.Contains(text, "/spec/") && strings.Contains(text, "/identity/")
+	})
+	h.wanted.TargetID = id
+	h.keeper.Update(h.wanted)
+	h.await("the problem", problem(cke.CodeOtherTarget))
 	before, last := here(), h.put("b")
 	flush, cancel := context.WithTimeout(t.Context(), time.Second) // it is refused once its time is over
 	defer cancel()
