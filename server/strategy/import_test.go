@@ -270,3 +270,19 @@ func TestRestore_AnotherOrderNamesTheOldMembersAgain(t *testing.T) {
 		t.Error(why)
 	}
 }
+
+// The old machines are gone for good while the members of cke leave their cluster: these have the data, and nodes that the file declares.
+func TestRestore_OfAnImportThatIsReverted(t *testing.T) {
+	order := cke.RestoreOrder{Survivor: "n1", Destroyed: []string{"old1", "old2", "old3"}}
+	declared := formed(3).Spec
+	s := imported(3).reverting().mute(1, 2, 3).lost()
+	s.Requests.Tasks = []cke.Task{{ID: "t", At: s.Seen.ObservedAt, Kind: cke.TaskRestore, Restore: &order}}
+	in := strategy.NewInput(cke.Spec{Cluster: declared, Generation: s.Generation}, s.Identity, s.Requests, s.Seen, nil, s.Before)
+	d := strategy.Decide(in)
+	if b, is := d.Operation.(op.BeginRestore); !is || len(b.Founders) != 3 || len(b.Spec.ControlPlane()) != 3 {
+		t.Errorf("%+v: %s", d.Operation, d.Reason)
+	}
+	if why := strategy.RestoreRefusal(in, order); why != nil {
+		t.Error(why)
+	}
+}
