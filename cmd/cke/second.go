@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"cke"
 	"cke/backup"
@@ -56,6 +57,48 @@ func (s *snapshots) noSecond(ctx context.Context, o cke.RestoreOrder, own backup
 		}
 	}
 	return nil, nil
+}
+
+// NoSecond implements cke.Snapshots. A target that lists what it has for very long has something.
+func (s *snapshots) NoSecond(ctx context.Context, spec cke.Cluster, id cke.Identity, progress func(string)) error {
+	url := spec.Backup.Target
+	unread := func(err error) error {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		progress(fmt.Sprintf("the target cannot be read, so that it is not known whether it has another cluster %s: %v", s.cluster, err))
+		return nil
+	}
+	credentials, err := targetCredentials(ctx, s.store, s.cluster, url)
+	if err != nil {
+		return unread(err)
+	}
+	t, err := target.Open(ctx, url, credentials)
+	if err != nil {
+		return unread(err)
+	}
+	defer t.Close()
+	there := backup.Store{Bucket: t, Cluster: s.cluster}
+	if err := there.Answers(ctx, ownTargetWithin); err != nil {
+		return unread(err)
+	}
+	within, cancel := context.WithTimeout(ctx, listWithin)
+	defer cancel()
+	unknown, err := there.HasUnknown(within, id)
+	switch {
+	case err != nil && within.Err() != nil:
+		return unknownSecond(s.cluster, url, err)
+	case err != nil:
+		return unread(err)
+	case !unknown:
+		return nil
+	}
+	return &cke.Error{Code: cke.CodeOlderStore, What: fmt.Sprintf("%s has backups of a cluster %s, or its identity, and the store has no record of it", shown(url), s.cluster), Unchanged: true,
+		Facts: []string{"its members may serve, also on nodes that the cluster file does not name",
+			"to bring that cluster back: bring back a newer copy of the store; or ckecli cluster delete " + s.cluster + ", then restore it from that target",
+			"to make another cluster: give it another name, or a target of its own, such as another prefix",
+			"only if that cluster is gone for good, and its backups are not needed: remove " + s.cluster + "/ from the target"},
+		Try: "ckecli restore --from '" + shown(url) + "'"}
 }
 
 func unknownSecond(cluster, url string, err error) *cke.Error {

@@ -43,3 +43,30 @@ func TestRestore_OtherDataMakesNoSecondCluster(t *testing.T) {
 	put(from, "prod")
 	compare("the target of the data has a cluster of its name", cke.CodeOlderStore)
 }
+
+// The store was lost, and the members moved since the copy of the cluster file was made that an operator stores: its nodes are blank, and the
+// target has the cluster.
+func TestBootstrap_MakesNoClusterBesideThatOfTheTarget(t *testing.T) {
+	store, _ := externalStore(t)
+	s, dir := &snapshots{store: store, cluster: "prod"}, t.TempDir()
+	c := prod
+	c.Backup.Target = "file://" + dir
+	bootstrap := func(what string, id cke.Identity, want cke.Code) (notes string) {
+		t.Helper()
+		err := s.NoSecond(t.Context(), c, id, func(text string) { notes += text })
+		if want == "" && err != nil || want != "" && cke.CodeOf(err) != want {
+			t.Errorf("%s: %v, want %q", what, err, want)
+		}
+		return notes
+	}
+	bootstrap("nothing is there", cke.Identity{}, "")
+	mustIn(t)((&backup.Store{Bucket: backup.Dir(dir), Cluster: "prod"}).PutFile(t.Context(), "a1b2", backup.FileIdentity, []byte("{}")))
+	bootstrap("the store has no record of it", cke.Identity{}, cke.CodeOlderStore)
+	bootstrap("it was deleted", cke.Identity{Deleted: []string{"a1b2"}}, "")
+	bootstrap("its bootstrap was abandoned", cke.NewIdentity(&cke.Incarnation{ID: "c3d4", Previous: []string{"a1b2"}, State: cke.Abandoned}, nil), "")
+	mustIn(t)(os.RemoveAll(dir))
+	mustIn(t)(os.WriteFile(dir, nil, 0o600))
+	if notes := bootstrap("it cannot be read", cke.Identity{}, ""); notes == "" {
+		t.Error("it is not reported")
+	}
+}
