@@ -286,3 +286,26 @@ func TestRestore_OfAnImportThatIsReverted(t *testing.T) {
 		t.Error(why)
 	}
 }
+
+// A node at the address of an old member that has not left, and fewer nodes than old members: the remedy is one that can be carried out.
+func TestImport_SaysWhatLetsTheFirstOldMemberLeave(t *testing.T) {
+	at := imported(3)
+	at.Spec.Nodes = append(slices.Clone(at.Spec.Nodes), cke.Node{Hostname: "n4", Address: "10.9.9.1", ControlPlane: true})
+	few := imported(1)
+	for _, row := range []struct {
+		scene *scene
+		want  string
+	}{{at, "take n4 out of the cluster file until old member old1"}, {few, "declare at least 2 control-plane nodes"}} {
+		report := strategy.Report(row.scene.Input, strategy.Decide(row.scene.Input), cke.Status{})
+		found := false
+		for _, p := range report.Problems {
+			found = found || strings.Contains(p.Remedy, row.want)
+			if strings.Contains(p.Remedy, "etcd adopt") {
+				t.Errorf("remedy: %s", p.Remedy)
+			}
+		}
+		if !found {
+			t.Errorf("%q is missing in %+v", row.want, report.Problems)
+		}
+	}
+}
