@@ -220,9 +220,16 @@ func (n *nemesis) askByAgent(node *sim.Node) {
 
 // pursueReboot lets machines be rebooted by their agents and by commands, also at the same time.
 func (n *nemesis) pursueReboot(node *sim.Node) {
+	if n.focus == agentsReboot && n.IntN(3) == 0 {
+		node.SetRebootMode([]sim.RebootMode{sim.Reboots, sim.StaysOff, sim.RebootMode(n.IntN(int(sim.RebootModes)))}[n.IntN(3)])
+	}
 	switch {
-	case n.focus == agentsReboot && n.IntN(12) > 0:
+	case n.focus == agentsReboot && n.IntN(4) > 0:
 		n.askByAgent(node)
+	case n.focus == agentsReboot && n.IntN(3) == 0:
+		n.judgeQueue(node)
+	case n.focus == agentsReboot:
+		n.s.addReboots(node.Name())
 	case !n.s.settled():
 	case n.IntN(3) == 0:
 		n.reboot(node)
