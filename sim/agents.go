@@ -199,6 +199,7 @@ func (m RebootMode) begin(n *Node) {
 	w, boots, down := n.world, n.boots, goesDown
 	switch m {
 	case StaysUp, CommandFails, CommandHangs:
+		n.granted = false
 		return
 	case Slow:
 		down = slowTakes
@@ -208,10 +209,10 @@ func (m RebootMode) begin(n *Node) {
 	n.commanded = true
 	w.after(down, func() {
 		switch {
-		case !n.on || n.boots != boots: // its power failed before
+		case !n.on || n.boots != boots || !n.granted: // its power failed before, or its agent gave the lease back
 			return
 		case n.frozen:
-			n.commanded = false
+			n.granted, n.commanded = false, false
 			return
 		}
 		w.log("%s: power off, by its agent", n.name)
@@ -221,6 +222,15 @@ func (m RebootMode) begin(n *Node) {
 			n.returns(m == Twice, "its agent")
 		}
 	})
+}
+
+// Stays lets the agent of a machine that has not gone down not reboot it any more, before it gives the lease back.
+func (n *Node) Stays() {
+	n.world.mu.Lock()
+	defer n.world.mu.Unlock()
+	if n.granted && n.on {
+		n.granted, n.commanded = false, false
+	}
 }
 
 // returns lets a machine that was taken down start again, and perhaps reboot once more by itself.

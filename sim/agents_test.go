@@ -140,6 +140,7 @@ func (a *agent) asks(ctx context.Context) (may bool, mode sim.RebootMode) {
 
 // releases reports that the machine is in order, and whether that was heard, or is for nobody.
 func (a *agent) releases(ctx context.Context) bool {
+	a.node.Stays()
 	code, _ := a.to(server.FleetLockRelease)(ctx)
 	return code == http.StatusOK || code == http.StatusForbidden
 }
