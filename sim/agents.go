@@ -265,15 +265,15 @@ func (w *World) mayReboot(d *Daemon, actor string, e cke.Entry) {
 func (w *World) wasGranted(n *Node, read agentsRead) {
 	e := read.queue.Of(n.address)
 	if e == nil || e.Agent == "" || !e.Acting() || !e.CommandEndedAt.IsZero() || e.Canceled {
-		w.violated("the agent of %s is told to reboot it without a lease", n.name)
+		w.violated("the agent of %s is granted its reboot without a lease", n.name)
 		return
 	}
 	carries := slices.ContainsFunc(w.store.identity.Joins, func(j cke.Join) bool { return j.Node.Address == e.Address })
 	if carries && !slices.ContainsFunc(read.drains, func(l cke.Drain) bool { return l.Entry == e.ID }) {
-		w.violated("the agent of %s is told to reboot it after its lease", n.name)
+		w.violated("the agent of %s is granted its reboot after its lease", n.name)
 	}
 	if before := w.standing(); before.formed && before.quorate && !w.asked() {
-		w.besideAnother(n, before, "the agent of "+n.name+" is told to reboot it")
+		w.besideAnother(n, before, "the agent of "+n.name+" is granted its reboot")
 	}
 }
 

@@ -102,11 +102,12 @@ func TestFleetLock_MannersAndMachines(t *testing.T) {
 
 // agentsAtOnce are mutations after which agents get leases that they must not.
 var agentsAtOnce = []mutation{
-	byAgents(oneAtATime(cke.RebootQueue, (*stage).addReboots), "one lease of an agent at a time", "may reboot it while", "is told to reboot it while"),
-	byAgents(withoutStops(oneAtATime(cke.RebootQueue, (*stage).addReboots)), "quorum for the lease of an agent", "may reboot it, and takes the quorum away"),
+	byAgents(oneAtATime(cke.RebootQueue, (*stage).addReboots), "one lease of an agent at a time", "may reboot it while", "is granted its reboot while"),
+	byAgents(withoutStops(oneAtATime(cke.RebootQueue, (*stage).addReboots)), "quorum for the lease of an agent",
+		"may reboot it, and takes the quorum away"),
 	byAgents(mutation{store: func(s *stage) {
 		s.agents.front = func(store server.FleetLockStore) server.FleetLockStore { return granting{store} }
-	}}, "an agent waits for its lease", "is told to reboot it without a lease"),
+	}}, "an agent waits for its lease", "is granted its reboot without a lease"),
 }
 
 // withoutStops is a mutation in which members are not stopped for maintenance, and operators stop some.
