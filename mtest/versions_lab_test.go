@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -104,7 +105,11 @@ func TestLabVersions_TwoVotersOfThreeAreAskedAbout(t *testing.T) {
 	c.Options.Etcd.ExtraArgs = []string{"--max-txn-ops=256"}
 	s.set(c) // of three it goes without a gap
 	s.must(s.Lab.Kill(s.ctx, s.nodes[2].Name))
-	s.awaitProblem(s.nodes[2].Name, cke.CodeUnreachable)
+	s.await("the two others to have a leader", seenLimit, func(st cke.Status) bool {
+		_, gone := problemOf(st, s.nodes[2].Name, cke.CodeUnreachable)
+		others := slices.ContainsFunc(st.Problems, func(p cke.Problem) bool { return p.Node != "" && p.Node != s.nodes[2].Name })
+		return gone && !others && st.Etcd.Quorate
+	})
 	s.do("resume")
 	s.do("replace", s.nodes[2].Name, "--yes", "--no-wait")
 	s.await("the restart to wait for a person", readyLimit, func(st cke.Status) bool {

@@ -25,7 +25,7 @@ const (
 	// Pages are rendered again at least so often: while an operation runs, and while nothing happens.
 	runningEvery, idleEvery = time.Second, 30 * time.Second
 	// The list of clusters is read again after fleetEvery to fleetMost: fleetShare times as long as the reading took.
-	fleetEvery, fleetMost, fleetShare = 2 * time.Second, 10 * time.Second, 3000
+	fleetEvery, fleetMost, fleetShare = 2 * time.Second, 10 * time.Second, 5000
 )
 
 // part is a part of a page. Sum identifies what it shows, apart from ages.
