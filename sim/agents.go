@@ -90,7 +90,8 @@ func (f Front) RequestsOf(ctx context.Context, _ string) (asked cke.Requests, er
 	return asked, err
 }
 
-// EditQueue changes a queue, if nothing else has since it was read; else it is read again. So what lands late changes nothing that is newer.
+// EditQueue changes a queue, if nothing else has since it was read; else it is read again. So what lands late changes
+// nothing that is newer.
 func (f Front) EditQueue(ctx context.Context, _ string, kind cke.QueueKind, _ string, edit func(cke.Queue) (cke.Queue, error)) error {
 	for {
 		var read cke.Queue
@@ -162,7 +163,8 @@ func (f Front) Changed(ctx context.Context, _ string) <-chan struct{} {
 	return changed
 }
 
-// Reaches reports whether the machine runs and reaches the management hosts, and so may send a request or get its answer.
+// Reaches reports whether the machine runs and reaches the management hosts, and so may send a request or get its
+// answer.
 func (n *Node) Reaches() bool {
 	n.world.mu.Lock()
 	defer n.world.mu.Unlock()
@@ -170,8 +172,8 @@ func (n *Node) Reaches() bool {
 	return n.world.connected(Management, n.name)
 }
 
-// Answered judges the answer of a daemon to the agent of a machine that asked whether it may reboot, and lets the machine do what its
-// mode is where it may. actor is who made the calls of the answer. It returns the mode.
+// Answered judges the answer of a daemon to the agent of a machine that asked whether it may reboot, and lets the
+// machine do what its mode is where it may. actor is who made the calls of the answer. It returns the mode.
 func (f Front) Answered(n *Node, actor string, code int, kind string) RebootMode {
 	w := f.d.world
 	w.mu.Lock()
@@ -249,8 +251,8 @@ func (n *Node) returns(twice bool, by string) {
 	}
 }
 
-// mayReboot judges that the agent of a machine gets the lease, as an entry of the queue that a daemon puts on record. It is a reboot like
-// one by a command.
+// mayReboot judges that the agent of a machine gets the lease, as an entry of the queue that a daemon puts on record.
+// It is a reboot like one by a command.
 func (w *World) mayReboot(d *Daemon, actor string, e cke.Entry) {
 	n := w.at(e.Address)
 	if n == nil || w.late || w.excused(d, actor) {
@@ -260,8 +262,9 @@ func (w *World) mayReboot(d *Daemon, actor string, e cke.Entry) {
 	w.takesDown(n, "the agent of "+n.name+" may reboot it", e.Attempt)
 }
 
-// wasGranted judges the answer that a machine may reboot by what the daemon had read for it, and that no other machine of a voter is down
-// through cke. That members failed since the lease was given is not held against it: the member of the machine is stopped anyway.
+// wasGranted judges the answer that a machine may reboot by what the daemon had read for it, and that no other machine
+// of a voter is down through cke. That members failed since the lease was given is not held against it: the member of
+// the machine is stopped anyway.
 func (w *World) wasGranted(n *Node, read agentsRead) {
 	e := read.queue.Of(n.address)
 	if e == nil || e.Agent == "" || !e.Acting() || !e.CommandEndedAt.IsZero() || e.Canceled {

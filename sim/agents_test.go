@@ -20,7 +20,8 @@ import (
 
 var _ server.FleetLockStore = sim.Front{}
 
-// agents are those of the machines: they ask any daemon that runs whether they may reboot, by the handler that serves them in a daemon.
+// agents are those of the machines: they ask any daemon that runs whether they may reboot, by the handler that serves
+// them in a daemon.
 type agents struct {
 	mu       sync.Mutex
 	handlers map[int]http.Handler // by the number of the daemon
@@ -89,8 +90,8 @@ func (s *stage) agent(node *sim.Node, m manner, seed uint64) {
 	})
 }
 
-// Bounds of an agent: its pause between two requests, which grows, how long it waits for an answer, how often it asks, and how long it is
-// played.
+// Bounds of an agent: its pause between two requests, which grows, how long it waits for an answer, how often it asks,
+// and how long it is played.
 const (
 	agentPause   = 5 * time.Second
 	agentTimeout = 40 * time.Second
@@ -145,7 +146,8 @@ func (a *agent) releases(ctx context.Context) bool {
 	return code == http.StatusOK || code == http.StatusForbidden
 }
 
-// to is a request to a daemon that runs, mostly the one that leads: it returns the code of the answer, or 0 if none comes.
+// to is a request to a daemon that runs, mostly the one that leads: it returns the code of the answer, or 0 if none
+// comes.
 func (a *agent) to(path string) func(ctx context.Context) (code int, mode sim.RebootMode) {
 	a.requests++
 	actor := fmt.Sprintf("agent %s %d", a.node.Name(), a.requests)

@@ -22,7 +22,8 @@ func (s *stage) asksFor(m manner, nodes ...string) {
 	})
 }
 
-// Machines whose agents ask reboot one after the other, beside one that an operator put into the queue; the leader is last.
+// Machines whose agents ask reboot one after the other, beside one that an operator put into the queue; the leader is
+// last.
 func TestFleetLock_MachinesRebootOneAfterTheOther(t *testing.T) {
 	t.Parallel()
 	formedWith(t, 5, 5, func(s *stage) {
@@ -45,13 +46,15 @@ func TestFleetLock_MachinesRebootOneAfterTheOther(t *testing.T) {
 	})
 }
 
-// A daemon dies at every write of reboots for which agents ask, also of those that are for an agent: the next one brings them to their end.
+// A daemon dies at every write of reboots for which agents ask, also of those that are for an agent: the next one
+// brings them to their end.
 func TestFleetLock_ADaemonDiesAtEveryCall(t *testing.T) {
 	t.Parallel()
 	diesAtEveryCall(t, cke.RebootQueue, func(s *stage, nodes ...string) { s.asksFor(patient, nodes...) })
 }
 
-// What an agent does apart from the protocol, and what a machine does, ends in a member that serves: at once, or once an operator decided.
+// What an agent does apart from the protocol, and what a machine does, ends in a member that serves: at once, or once
+// an operator decided.
 func TestFleetLock_MannersAndMachines(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
