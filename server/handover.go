@@ -240,11 +240,11 @@ func (u *duty) assign(now time.Time, settled func(string) bool) (more, later boo
 	if o.Eager {
 		o.Settled = nil
 	}
-	more = len(handovers(f, balance.Plan(f, o))) > 0
+	more = len(handovers(f, balance.Steps(f, f.Self, o))) > 0
 	var mine map[string]*handover
 	if more {
 		o.Pinned = func(cluster string) bool { c := u.led[cluster]; return c != nil && !c.isFree() }
-		mine = handovers(f, balance.Plan(f, o))
+		mine = handovers(f, balance.Steps(f, f.Self, o))
 	}
 	asked := 0
 	for cluster, c := range u.led {
