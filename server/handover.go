@@ -100,7 +100,8 @@ func (c *charge) wake() <-chan struct{} {
 }
 
 // mayChangeHands reports whether nothing is under way, or about to be, that another leader would have to take up: an operation or
-// what is left of one, a bootstrap, a restore, a task, a node's turn in a queue, a full or other long work on backups.
+// what is left of one, a bootstrap, a restore, a task, a node's turn in a queue, a full or other long work on backups. A pause before
+// an operation is tried or repeated is known to this loop alone.
 func (l *Loop) mayChangeHands(in strategy.Input, d strategy.Decision) bool {
 	settled := d.Operation == nil && (d.Converged || len(d.Blockers) > 0 || d.Frozen != nil) && l.running == nil
 	saved := l.closed && !l.unread && len(l.unsaved) == 0 && len(l.over) == 0
@@ -111,7 +112,11 @@ func (l *Loop) mayChangeHands(in strategy.Input, d strategy.Decision) bool {
 		started = i.State == cke.Forming || i.State == cke.Restoring
 	}
 	cut := in.Backup != nil && (in.Backup.Busy || in.Backup.Problem != nil)
-	return settled && saved && len(l.failures) == 0 && !asked && !queued && !started && !cut
+	repeats := slices.ContainsFunc(d.Blockers, func(p cke.Problem) bool { return p.Code == cke.CodeRepeats })
+	for _, c := range l.done {
+		repeats = repeats || c.MayRepeat(l.Now())
+	}
+	return settled && saved && len(l.failures) == 0 && !repeats && !asked && !queued && !started && !cut
 }
 
 // busy reports whether a command runs or a machine is observed.

@@ -148,9 +148,6 @@ func (l *Loop) Run(ctx context.Context) error {
 		if l.running == nil && l.Term.ResignRequested() {
 			return errResigned
 		}
-		if h := l.charge.due(); h != nil {
-			return h
-		}
 		again, err := l.round(ctx)
 		l.Progress.round(l.Env.Cluster, l.Now())
 		switch {
@@ -160,6 +157,9 @@ func (l *Loop) Run(ctx context.Context) error {
 			return err
 		case err != nil:
 			l.Log.Warn("round failed", "error", err)
+		}
+		if h := l.charge.due(); h != nil { // right after an observation: a full may start at any time
+			return h
 		}
 		if err := l.wait(ctx, again); err != nil {
 			return err
