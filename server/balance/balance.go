@@ -20,10 +20,12 @@ const (
 	Even Reason = "balance"
 	// Stop: its leader daemon stops.
 	Stop Reason = "stop"
+	// Unreachable: its leader daemon reaches none of its nodes, and another one may.
+	Unreachable Reason = "unreachable"
 )
 
 // Reasons returns all of them.
-func Reasons() []Reason { return []Reason{Prefer, Even, Stop} }
+func Reasons() []Reason { return []Reason{Prefer, Even, Stop, Unreachable} }
 
 // Move is one handover.
 type Move struct {
@@ -138,6 +140,23 @@ func Leave(f cke.Fleet, daemon string) []Move {
 		}
 	}
 	return moves
+}
+
+// Elsewhere returns who gets a cluster whose leader daemon reaches none of its nodes; false: none may. It is the daemon that has waited
+// longest, whatever is preferred: a daemon that hands over queues up last, so each is tried before one is tried again.
+func Elsewhere(f cke.Fleet, name string, o Options) (Move, bool) {
+	s := newState(f, o)
+	i := slices.IndexFunc(s.clusters, func(c *cluster) bool { return c.name == name })
+	k := slices.IndexFunc(f.Clusters, func(l cke.Led) bool { return l.Cluster == name })
+	if i < 0 {
+		return Move{}, false
+	}
+	for _, id := range f.Clusters[k].Waiting {
+		if to, ok := s.index[id]; ok && s.clusters[i].waits[to] {
+			return Move{name, f.Clusters[k].By, id, Unreachable}, true
+		}
+	}
+	return Move{}, false
 }
 
 // Loads returns how many clusters each daemon leads, after some moves.

@@ -160,6 +160,31 @@ func TestLeave_HandsNothingToTheDaemonThatStops(t *testing.T) {
 	}
 }
 
+func TestElsewhere_TriesTheDaemonThatHasWaitedLongest(t *testing.T) {
+	f := fleet("a: c1@a; b:; c:; old/d:")
+	for _, c := range []struct {
+		waiting string
+		shuns   string
+		want    string
+	}{
+		{"c b", "", "c"},
+		{"d b c", "", "b"},
+		{"b c", "b", "c"},
+		{"b", "b", ""},
+		{"gone a", "", ""},
+		{"", "", ""},
+	} {
+		f.Clusters[0].Waiting = strings.Fields(c.waiting)
+		m, ok := Elsewhere(f, "c1", Options{Shuns: func(_, daemon string) bool { return daemon == c.shuns }})
+		if m.To != c.want || ok != (c.want != "") || ok && m != (Move{"c1", "a", c.want, Unreachable}) {
+			t.Errorf("%s wait: %+v, want %q", c.waiting, m, c.want)
+		}
+	}
+	if m, ok := Elsewhere(f, "c2", Options{}); ok {
+		t.Errorf("it is not led: %+v", m)
+	}
+}
+
 // random is a fleet of some daemons, some clusters and, if wanted, some preferences.
 func random(r *rand.Rand, daemons, most int, prefer bool) cke.Fleet {
 	f := cke.Fleet{Schema: 4}
