@@ -178,6 +178,7 @@ func TestDestroyed_ADeletionLeavesNoMemberThatIsSeen(t *testing.T) {
 				s.Store().Destroy("n2", "n3")
 				s.Store().RequestDelete()
 				s.pass(10 * time.Minute)
+				s.Write("n2", "after the deletion") // the world is checked when something happens
 				s.unbroken(t)
 			})
 			if t.Failed() {
