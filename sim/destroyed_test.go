@@ -1,6 +1,7 @@
 package sim_test
 
 import (
+	"context"
 	"slices"
 	"testing"
 	"time"
@@ -218,4 +219,51 @@ func TestDestroyed_ARecoveryDoesNotGiveUpWhatIsAcknowledgedMeanwhile(t *testing.
 		}
 		s.unbroken(t)
 	})
+}
+
+// callsDestroyed takes the power of most machines, whose sshd will refuse cke, and orders a restore that calls them destroyed.
+func (n *nemesis) callsDestroyed() {
+	n.s.TakeBackup()
+	o := fromBackup
+	for _, node := range n.s.Nodes()[1:] {
+		node.RefuseKey(true)
+		node.PowerOff()
+		o.Destroyed = append(o.Destroyed, node.Name())
+	}
+	n.s.pass(time.Minute)
+	n.s.order(o)
+}
+
+// ungone are machines of which an operation that restores believes that they are gone if the order says so.
+type ungone struct {
+	cke.Machines
+	s *stage
+}
+
+func (u ungone) Machine(n cke.Node) cke.Machine {
+	if id := u.s.Store().Identity(); id.Incarnation != nil && id.Incarnation.Restore != nil && slices.Contains(id.Incarnation.Restore.Order.Destroyed, n.Name()) {
+		return goneMachine{u.Machines.Machine(n)}
+	}
+	return u.Machines.Machine(n)
+}
+
+type goneMachine struct{ cke.Machine }
+
+func (goneMachine) Container(context.Context, cke.Join) (cke.Container, error) {
+	return cke.Container{}, cke.ErrUnreachable
+}
+
+type ungoneEtcd struct {
+	cke.Etcd
+	s *stage
+}
+
+func (u ungoneEtcd) Endpoint(ctx context.Context, url string) cke.EndpointStatus {
+	id := u.s.Store().Identity()
+	for _, j := range id.Superseded() {
+		if j.ClientURL() == url && slices.Contains(id.Incarnation.Restore.Order.Destroyed, j.Node.Name()) {
+			return cke.EndpointStatus{URL: url, Problem: "it is taken for gone"}
+		}
+	}
+	return u.Etcd.Endpoint(ctx, url)
 }
