@@ -32,8 +32,7 @@ type Restore struct {
 	Founders []cke.Join
 	// Fence are memberships and containers that must no longer run before a member is started.
 	Fence []cke.Join
-	// Gone are memberships on nodes that the order calls destroyed and that do not answer: they are asked once more before a member is
-	// started. Returned are such nodes that answer with their members now.
+	// Gone are memberships on nodes that the order calls destroyed and that do not answer. Returned are such nodes that answer now.
 	Gone     []cke.Join
 	Returned []string
 	// Started: the members may have been started; their data is not touched any more.
