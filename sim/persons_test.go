@@ -15,6 +15,7 @@ var persons = []event{
 	{name: "drain", brings: "drain drain-node", weight: 2, do: func(n *nemesis, node *sim.Node) { n.drain(node.Name()) }},
 	{name: "undrain", weight: 1, do: func(n *nemesis, _ *sim.Node) { n.s.Store().Ask("undrain", func(r *cke.Requests) { r.Drains = nil }) }},
 	{name: "reboot nodes", brings: rebootOperations, weight: 1, do: func(n *nemesis, node *sim.Node) { n.reboot(node) }},
+	{name: "agents ask for reboots", brings: rebootOperations, weight: 2, do: func(n *nemesis, node *sim.Node) { n.askByAgent(node) }},
 	{name: "repair machines", brings: repairOperations, weight: 1, do: func(n *nemesis, node *sim.Node) { n.repair(node) }},
 	{name: "cancel, retry or skip reboots and repairs", brings: rebootOperations + " " + repairOperations, weight: 1, do: func(n *nemesis, node *sim.Node) { n.judgeQueue(node) }},
 	{name: "a machine reboots when it is told to, or does not", brings: rebootOperations, weight: 1, do: func(n *nemesis, node *sim.Node) {

@@ -290,22 +290,23 @@ func (p *Page) readRows(ctx context.Context) ([]row, error) {
 	return all, nil
 }
 
-// report is a status that was read. Text is what is stored, without the time of the observation; it has another number than any before.
+// report is a status that was read. Before and after are what is stored around the time of the observation; it has another
+// number than any before.
 type report struct {
-	S      cke.Status
-	text   []byte
-	number int64
+	S             cke.Status
+	before, after []byte
+	number        int64
 }
 
 // read decodes a status. A leader stores one again and again while nothing but the time changes.
 func (l *lately) read(name string, text []byte) (report, error) {
-	rest, observed := withoutTime(text)
-	if r := l.reports[name]; r.text != nil && observed != nil && bytes.Equal(r.text, rest) {
+	before, observed, after := aroundTime(text)
+	if r := l.reports[name]; r.after != nil && bytes.Equal(r.before, before) && bytes.Equal(r.after, after) {
 		err := r.S.ObservedAt.UnmarshalJSON(observed)
 		return r, err
 	}
 	l.count++
-	r := report{text: rest, number: l.count}
+	r := report{before: before, after: after, number: l.count}
 	if err := json.Unmarshal(text, &r.S); err != nil {
 		return r, fmt.Errorf("read the status of %s: %w", name, err)
 	}
@@ -315,22 +316,27 @@ func (l *lately) read(name string, text []byte) (report, error) {
 // observedAt comes before the time of the observation, a text of JSON, in a status.
 const observedAt = `"observedAt":`
 
-// withoutTime cuts the time of the observation out of a status in JSON; nil: it is not found.
-func withoutTime(text []byte) (rest, observed []byte) {
-	before, after, found := bytes.Cut(text, []byte(observedAt))
-	end := bytes.IndexByte(after, ',')
-	if !found || end < 0 {
-		return text, nil
+// aroundTime cuts a status in JSON at the time of the observation; after is nil if it is not found.
+func aroundTime(text []byte) (before, observed, after []byte) {
+	at := bytes.Index(text, []byte(observedAt))
+	if at < 0 {
+		return text, nil, nil
 	}
-	return slices.Concat(before, after[end:]), after[:end]
+	at += len(observedAt)
+	length := bytes.IndexByte(text[at:], ',')
+	if length < 0 {
+		return text, nil, nil
+	}
+	return text[:at], text[at : at+length], text[at+length:]
 }
 
 // fleet reads the list that a filter leaves.
 func (p *Page) fleet(ctx context.Context, q query) (fleet, error) {
 	rows, err := p.rows(ctx)
 	f := fleet{clock: clock{p.Now()}, Clusters: len(rows), Text: q.text, Filter: q.health, Healths: cke.Healths()}
+	var shows strings.Builder
 	for _, r := range rows {
-		f.shows += fmt.Sprintln(r.Name, r.number, r.Stale(), r.Old(r.S.ObservedAt), r.LedBy())
+		fmt.Fprintln(&shows, r.Name, r.number, r.Stale(), r.Old(r.S.ObservedAt), r.LedBy())
 		if !r.healthy() {
 			f.Unhealthy++
 		}
@@ -353,6 +359,7 @@ func (p *Page) fleet(ctx context.Context, q query) (fleet, error) {
 			f.Rows = append(f.Rows, r)
 		}
 	}
+	f.shows = shows.String()
 	return f, err
 }
 

@@ -24,8 +24,10 @@ const (
 	settle = 200 * time.Millisecond
 	// Pages are rendered again at least so often: while an operation runs, and while nothing happens.
 	runningEvery, idleEvery = time.Second, 30 * time.Second
-	// The list of clusters is read again after fleetEvery to fleetMost: fleetShare times as long as the reading took.
-	fleetEvery, fleetMost, fleetShare = 2 * time.Second, 10 * time.Second, 3000
+	// The list of clusters is read again after fleetEvery to fleetMost: sameShare times as long as the reading took, or
+	// changedShare times as long as reading and rendering took.
+	fleetEvery, fleetMost       = 2 * time.Second, 10 * time.Second
+	sameShare, changedShare int = 5000, 500
 )
 
 // part is a part of a page. Sum identifies what it shows, apart from ages.
@@ -170,7 +172,11 @@ func (h *hub) run(ctx context.Context, t *topic, q query) {
 		case i.running || i.trouble != "":
 			wait = runningEvery
 		case q.cluster == "":
-			wait = min(max(fleetEvery, fleetShare*time.Since(start)), fleetMost)
+			share := sameShare
+			if before == nil || before.shows != i.shows {
+				share = changedShare
+			}
+			wait = min(max(fleetEvery, time.Duration(share)*time.Since(start)), fleetMost)
 		}
 		select {
 		case <-ctx.Done():
