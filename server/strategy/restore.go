@@ -111,6 +111,7 @@ func beginRestore(in *Input, t cke.Task) Decision {
 		last := slices.DeleteFunc(slices.Clone(b.Fence), func(j cke.Join) bool { return !survives(j) })
 		b.Fence = append(slices.DeleteFunc(b.Fence, survives), last...)
 	}
+	b.Gone = gone(in, o, b.Fence)
 	return Decision{Operation: b, Reason: askedFor(t, "the cluster is to continue from "+o.Describe())}
 }
 
