@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"cke"
+	"cke/quorum"
 )
 
 // DeleteCluster stops every member, removes its container, keeps its volume, and moves the cluster out of the store.
@@ -18,6 +19,10 @@ type DeleteCluster struct {
 	Nodes []cke.Node
 	// Gone are memberships on nodes that the operator called destroyed, and that do not answer.
 	Gone []cke.Join
+	// Voters is how many voters the cluster had; 0: unknown.
+	Voters int
+	// Sealed: the deletion cannot be canceled any more, so what answers does not keep it waiting.
+	Sealed bool
 }
 
 var _ Operation = DeleteCluster{}
@@ -38,13 +43,29 @@ func (d DeleteCluster) Stages() []Stage {
 		}}))
 	}
 	seal := Stage{{Name: "seal", Run: func(ctx context.Context, e Env) error {
-		for _, n := range returned(ctx, e, d.Gone, "") {
+		if n, serve := d.mayServe(ctx, e); serve {
 			return n.stillThere("in the name of a deleted cluster", fmt.Sprintf("switch %s off, or let cke reach its sshd, so that its member is stopped; or ckecli cluster delete %s --cancel", n.join.Node.Name(), e.Cluster))
 		}
 		return e.Ledger.SealDelete(ctx)
 	}}}
 	last := Stage{{Name: "archive-record", Run: func(ctx context.Context, e Env) error { return e.Ledger.FinishDelete(ctx) }}}
 	return nonEmpty(stop, remove, seal, markOver(d.Nodes, withPresent), last)
+}
+
+// mayServe is a member that answers on a node that the operator called destroyed, if its container can be stopped, or if it may serve: it has
+// a leader, though all others were stopped, or as many answer as are a quorum.
+func (d DeleteCluster) mayServe(ctx context.Context, e Env) (first notGone, serve bool) {
+	if d.Sealed {
+		return first, false
+	}
+	seen := returned(ctx, e, d.Gone, "")
+	for _, n := range seen {
+		if n.has || n.leads || len(seen) >= quorum.Of(d.Voters) {
+			return n, true
+		}
+		e.Note(fmt.Sprintf("%s was named as destroyed, and its member answers at %s: it is left running, and cannot serve without the others", n.join.Node.Name(), n.url))
+	}
+	return first, false
 }
 
 // withPresent are the lives that are over once the present one is, too, and with it those that a restore under way was to replace.

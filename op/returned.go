@@ -62,6 +62,8 @@ type notGone struct {
 	// has: its node answers, and has a container of it that ran; url is where a member answers, "": nowhere.
 	has bool
 	url string
+	// leads: that member knows a leader.
+	leads bool
 }
 
 // returned asks the nodes of memberships that an operator called destroyed, all at the same time: their engines, and etcd where it is on
@@ -81,7 +83,7 @@ func returned(ctx context.Context, e Env, gone []cke.Join, next string) (seen []
 			s := e.Etcd.Endpoint(ctx, j.ClientURL())
 			other := j.MemberID != "" && s.MemberID != "" && s.MemberID != j.MemberID // that has its address now
 			if s.ClusterID != "" && s.ClusterID != next && !other {
-				all[i].url = j.ClientURL()
+				all[i].url, all[i].leads = j.ClientURL(), s.LeaderID != "" || s.Linearizable
 			}
 		})
 	}

@@ -53,3 +53,40 @@ func TestRestore_NotesAMemberThatAnswersOnADestroyedNode(t *testing.T) {
 		}
 	}
 }
+
+// sealing is a ledger that notes whether the deletion was sealed.
+type sealing struct {
+	cke.Ledger
+	sealed *bool
+}
+
+func (s sealing) SealDelete(context.Context) error {
+	*s.sealed = true
+	return nil
+}
+
+// One of three members that was called destroyed, and that only etcd can reach, keeps no deletion waiting, unless it has a leader.
+func TestDeleteCluster_LeavesAMemberThatCannotServe(t *testing.T) {
+	gone := cke.Join{ID: "b", Node: cke.Node{Hostname: "n2", Address: "127.0.0.102"}, ClientPort: 2379, MemberID: "b2"}
+	for name, c := range map[string]struct {
+		leader string
+		op.DeleteCluster
+		seals bool
+	}{
+		"one of three":                     {"", op.DeleteCluster{Voters: 3}, true},
+		"one of three, with a leader":      {"c3", op.DeleteCluster{Voters: 3}, false},
+		"the only one":                     {"", op.DeleteCluster{Voters: 1}, false},
+		"nobody knows how many there were": {"", op.DeleteCluster{}, false},
+		"sealed before":                    {"c3", op.DeleteCluster{Sealed: true}, true},
+	} {
+		var sealed bool
+		answer := double{EndpointStatus: cke.EndpointStatus{URL: gone.ClientURL(), MemberID: "b2", ClusterID: "c", LeaderID: c.leader}}
+		e := op.Env{Ledger: sealing{nil, &sealed}, Machines: unreached{}, Etcd: answer, Now: time.Now, Note: func(string) {}}
+		c.Gone = []cke.Join{gone}
+		all := slices.Concat(c.Stages()...)
+		err := all[slices.IndexFunc(all, func(s op.Step) bool { return s.Name == "seal" })].Run(t.Context(), e)
+		if sealed != c.seals || sealed != (err == nil) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

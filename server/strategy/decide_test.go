@@ -91,14 +91,18 @@ func TestDecide_Deletes(t *testing.T) {
 	}
 	deletesBeside := func(gone cke.Join, o op.Operation) op.Operation {
 		d := o.(op.DeleteCluster)
-		d.Gone = []cke.Join{gone}
+		d.Gone, d.Voters = []cke.Join{gone}, 3
 		return d
 	}
 	check(t, []row{
 		{"all answer", deleting(formed(3)), deletes(formed(3).Identity.Joins, 3), "deletion was requested", nil},
 		{"one is silent", deleting(formed(3).silent(2)), nil, "deletion waits: n2: no answer", []string{"CKE201 n2"}},
 		{"its machine is destroyed", deleting(formed(3).silent(2).with(func(s *scene) { s.Destroyed = []string{"n2"} })), deletesBeside(formed(3).join(2), deletes([]cke.Join{formed(3).join(1), formed(3).join(3)}, 3, 2)), "deletion was requested", nil},
-		{"destroyed, and its member answers", deleting(formed(3).silentNode(2).with(func(s *scene) { s.Destroyed = []string{"n2"} })), nil, "deletion waits: n2: it was named as destroyed, and its member answers at https://10.0.0.2:2379", []string{"CKE313 n2"}},
+		{"destroyed, and most of its members answer", deleting(formed(3).silentNode(2).silentNode(3).with(func(s *scene) { s.Destroyed = []string{"n2", "n3"} })), nil, "deletion waits: n2: it was named as destroyed, and its member answers at https://10.0.0.2:2379", []string{"CKE313 n2", "CKE313 n3"}},
+		{"destroyed, and one of three answers", deleting(formed(3).silentNode(2).with(func(s *scene) { s.Destroyed = []string{"n2"} })), deletesBeside(formed(3).join(2), deletes([]cke.Join{formed(3).join(1), formed(3).join(3)}, 3, 2)), "deletion was requested", nil},
+		{"destroyed, all answer, and the deletion is sealed", deleting(formed(3).silentNode(1).silentNode(2).silentNode(3).with(func(s *scene) {
+			s.Destroyed, s.Sealed = []string{"n1", "n2", "n3"}, true
+		})), op.DeleteCluster{Gone: formed(3).Identity.Joins, Voters: 3, Sealed: true}, "deletion was requested", nil},
 		{"another one is destroyed", deleting(formed(3).silent(2, 3).with(func(s *scene) { s.Destroyed = []string{"n2"} })), nil, "deletion waits: n3: no answer", []string{"CKE201 n3"}},
 		{"one that was taken for destroyed answers", deleting(formed(3).with(func(s *scene) { s.Destroyed = []string{"n2"} })), deletes(formed(3).Identity.Joins, 3), "deletion was requested", nil},
 		{"never founded", deleting(blank(3).silent(1)), deletes(nil, 3, 1), "deletion was requested", nil},

@@ -7,6 +7,7 @@ import (
 
 	"cke"
 	"cke/op"
+	"cke/quorum"
 )
 
 // deleteCluster: an operator asked for it. It needs every member's node, since a member that continues running would be
@@ -28,14 +29,15 @@ func deleteCluster(in *Input) verdict {
 	}
 	var blockers []cke.Problem
 	var gone []cke.Join
+	voters, served := in.votersListed(), []cke.Problem(nil)
 	for _, j := range append(in.Identity.MayRun(), in.mayBeLeft()...) {
 		switch n := in.node(j.Node); {
 		case n.Answered():
 		case inc == nil || inc.State == cke.Abandoned: // no member is stopped, or none served
 		case in.destroyed(n.Node.Name()) || in.destroyed(j.Node.Name()): // the operator confirmed that its machine is gone for good
 			gone = append(gone, in.reached(j))
-			if e := in.reply(j); in.answersAs(e.MemberID) { // without SSH, so it would continue to serve
-				blockers = append(blockers, cke.Problem{Code: cke.CodeFence, Node: j.Node.Name(), Message: fmt.Sprintf("it was named as destroyed, and its member answers at %s", e.URL),
+			if e := in.reply(j); in.answersAs(e.MemberID) && !in.Sealed { // without SSH, so it would continue to run
+				served = append(served, cke.Problem{Code: cke.CodeFence, Node: j.Node.Name(), Message: fmt.Sprintf("it was named as destroyed, and its member answers at %s", e.URL),
 					Remedy: fmt.Sprintf("switch it off, or let cke reach its sshd; or ckecli cluster delete %s --cancel", in.Spec.Name)})
 			}
 		default:
@@ -43,6 +45,9 @@ func deleteCluster(in *Input) verdict {
 			p.Remedy = fmt.Sprintf("bring it back; if its machine is destroyed: ckecli cluster delete %s --destroyed %s", in.Spec.Name, j.Node.Name())
 			blockers = append(blockers, p)
 		}
+	}
+	if len(served) >= quorum.Of(voters) { // fewer can serve nothing once the rest is stopped
+		blockers = append(blockers, served...)
 	}
 	if f := olderStore(in); f != nil && (len(in.mayServe()) > 0 || in.Identity.VotesElsewhere(in.Seen.Etcd)) { // its members would continue running
 		if v := reclaimAnswer(in); v.given() {
@@ -58,10 +63,23 @@ func deleteCluster(in *Input) verdict {
 		return wait("deletion waits: "+list(blockers), blockers...)
 	}
 	del := op.DeleteCluster{Nodes: answering(in), Gone: gone}
+	if gone != nil {
+		del.Voters, del.Sealed = voters, in.Sealed
+	}
 	if inc != nil { // else memberships on record are another incarnation's: a restore that was cut off left them
 		del.Joins = toFence(in, nil)
 	}
 	return act(del, "deletion was requested; volumes are kept")
+}
+
+// votersListed is how many voters the member list has that was seen last; 0: none is known.
+func (in *Input) votersListed() (n int) {
+	for _, m := range in.lastList() {
+		if !m.Learner {
+			n++
+		}
+	}
+	return n
 }
 
 // mayBeLeft are memberships that ended, one for each node of the file that does not answer and carries no other one: their containers may be
