@@ -58,6 +58,8 @@ type Simulated struct {
 	// Least is the smallest tolerance meanwhile, -1: the cluster would not serve; Tolerance is that at the end.
 	Least     int `json:"least"`
 	Tolerance int `json:"tolerance"`
+	// Zones are how many zones can be lost before, meanwhile and at the end, as "3/3 → 1/3 → 3/3"; empty: the cluster file has none.
+	Zones string `json:"zones,omitempty"`
 	// Blocked is what the work would wait for without end; empty: it would complete.
 	Blocked string `json:"blocked,omitempty"`
 }
