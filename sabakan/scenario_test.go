@@ -275,16 +275,13 @@ func TestChoose_Scenarios(t *testing.T) {
 					w := read(t, text)
 					c := sabakan.Choose(w.Input)
 					fmt.Fprintf(&b, "%s\n%s", text, told(w, c))
-					used[string(c.Stop)] = true
-					if c.Change != nil {
-						used[string(c.Change.Cause)] = true
-					}
+					used[c.Outcome()] = true
 				}
 			}
 			golden.Compare(t, file, b.String())
 		})
 	}
-	for _, name := range names(t) {
+	for _, name := range outcomes(t) {
 		if !used[name] && t.Run(name, func(*testing.T) {}) { // a run of one file alone reaches few of them
 			t.Errorf("no scene of testdata/choose ends with %s", name)
 		}

@@ -75,6 +75,8 @@ type preview struct {
 	// ReadAt is when the inventory was read for the preview, KnownAt when the leader daemon last read it well; zero: never, or another one.
 	ReadAt  time.Time `json:"readAt"`
 	KnownAt time.Time `json:"knownAt,omitzero"`
+	// Outcome is the name of what follows.
+	Outcome string `json:"outcome"`
 	sabakan.Choice
 	// Diff is what the change does to the cluster file.
 	Diff     []string          `json:"diff,omitempty"`
@@ -109,6 +111,7 @@ func runPreview(ctx context.Context, a *app, s store, file string, source cke.In
 // showPreview shows what follows from an inventory. known is when the leader daemon last read it well.
 func showPreview(ctx context.Context, a *app, s store, in sabakan.Input, known time.Time) (err error) {
 	p := preview{Cluster: in.Template.Name, Revision: in.Spec.Generation, ReadAt: in.Read.ReadAt, KnownAt: known, Choice: sabakan.Choose(in), Machines: sabakan.Machines(in)}
+	p.Outcome = p.Choice.Outcome()
 	names := []string{}
 	if p.Change != nil {
 		names = []string{p.Change.Hash}
