@@ -137,7 +137,7 @@ func TestPage_ShowsEveryStateInTheWordsOfTheStatus(t *testing.T) {
 		"/clusters/healthy?x":     "Nothing to do All is as declared Last: #41 restart-member completed 2h ago",
 		"/clusters/healthy":       "Any one of the nodes may be taken down now.",
 		"/clusters/zones":         "Zones any one can be lost rack1 cp1 rack2 cp2 rack3 cp3",
-		"/clusters/zones?x":       "cp1rack1 · 10.0.0.1",
+		"/clusters/zones?x":       "rack1 cp110.0.0.1",
 		"/clusters/crowded":       "cp5 has no zone and counts as in every zone: declare its zone",
 		"/clusters/machines":      "Inventory mode auto · last read 12s ago No change follows The cluster file is as the inventory and the template say",
 		"/clusters/machines?x":    "sabakan at http://10.0.0.90:10080/graphql",
