@@ -21,7 +21,7 @@ import (
 
 var (
 	packagesDir    = flag.String("packages", "", "install the package in this directory on a host with systemd, and play its life")
-	earlierPackage = flag.String("earlier", "HEAD~1", "commit whose package is installed before that of -packages")
+	earlierPackage = flag.String("earlier", "", "commit whose package is installed before that of -packages (default: that of packaging/earlier.sh)")
 )
 
 // watchdogLimit bounds how long systemd may take to kill a daemon that is stopped, and to start it again.
@@ -129,7 +129,11 @@ func packageIn(t *testing.T, dir, end string) string {
 func buildEarlier(t *testing.T, commit string) string {
 	t.Helper()
 	clone := filepath.Join(t.TempDir(), "earlier")
-	hash, err := exec.CommandContext(t.Context(), "git", "rev-parse", commit).Output()
+	find := exec.CommandContext(t.Context(), "git", "rev-parse", commit)
+	if commit == "" {
+		find = exec.CommandContext(t.Context(), "../packaging/earlier.sh")
+	}
+	hash, err := find.Output()
 	if err != nil {
 		t.Fatal(err)
 	}
