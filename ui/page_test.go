@@ -23,7 +23,8 @@ func get(t testing.TB, p *ui.Page, path string) (int, string) {
 	t.Helper()
 	w := httptest.NewRecorder()
 	p.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
-	if csp := w.Header().Get("Content-Security-Policy"); !strings.HasPrefix(csp, "default-src 'none'; style-src 'self'; script-src 'self'") {
+	const policy = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self' data:; base-uri 'none'; frame-ancestors 'none'"
+	if csp := w.Header().Get("Content-Security-Policy"); csp != policy {
 		t.Errorf("%s: policy %q", path, csp)
 	}
 	if c := w.Header().Get("Set-Cookie"); c != "" {
