@@ -38,6 +38,13 @@ func (n *Node) powerOn() {
 	}
 }
 
+// On reports whether the node has power.
+func (n *Node) On() bool {
+	n.world.mu.Lock()
+	defer n.world.mu.Unlock()
+	return n.on
+}
+
 // Reboot is a short loss of power.
 func (n *Node) Reboot() { n.PowerOff(); n.PowerOn() }
 
