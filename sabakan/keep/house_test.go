@@ -231,6 +231,7 @@ func (h *house) lead(f func(k *keep.Keeper)) {
 			}
 			return h.unfit, nil
 		},
+		Choose: sabakan.Choose,
 		Simulate: func(context.Context, cke.InventoryWanted) func(cke.Cluster) (sabakan.Simulated, error) {
 			return func(cke.Cluster) (sabakan.Simulated, error) { return sabakan.Simulated{Least: 1, Tolerance: 1}, nil }
 		},

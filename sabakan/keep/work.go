@@ -234,10 +234,10 @@ func (w *work) choose(ctx context.Context) {
 	w.noteRolledBack(k)
 	in := w.input(ctx, k)
 	w.chosenFor, w.override = k.Spec.Generation, nil
-	if w.choice = sabakan.Choose(in); w.choice.Overridable {
+	if w.choice = w.c.Choose(in); w.choice.Overridable {
 		of := in
 		of.Override = true
-		c := sabakan.Choose(of)
+		c := w.c.Choose(of)
 		w.override = &c
 	}
 	if w.accepted == "" && w.choice.Acceptance != "" {
