@@ -39,6 +39,12 @@ func (i Identity) LifeBeside() string {
 	return inc.Replaced[len(inc.Replaced)-1]
 }
 
+// BringsSecond reports whether other data would make a second cluster of this name if a target has one: no incarnation is on record that it takes the
+// place of.
+func (i Identity) BringsSecond() bool {
+	return i.LifeBeside() == "" || i.Incarnation.State == Abandoned
+}
+
 // restoresTo reports whether a restore under way makes an incarnation, and started none of its members.
 func (i Identity) restoresTo(incarnation string) bool {
 	return i.Incarnation.Life(incarnation) && i.Incarnation.State == Restoring && !i.Started()

@@ -23,6 +23,12 @@ type Observation struct {
 	Partial bool `json:"partial,omitempty"`
 }
 
+// Reached reports whether any node or member answered.
+func (o Observation) Reached() bool {
+	return slices.ContainsFunc(o.Nodes, func(n NodeStatus) bool { return n.Problem == nil || n.Problem.Code != CodeUnreachable }) ||
+		slices.ContainsFunc(o.Etcd.Endpoints, func(e EndpointStatus) bool { return e.Problem == "" })
+}
+
 // Node returns what was seen of the node with this name.
 func (o Observation) Node(name string) (NodeStatus, bool) {
 	for _, n := range o.Nodes {

@@ -43,6 +43,9 @@ type Snapshots interface {
 	Open(ctx context.Context, id string) (io.ReadCloser, error)
 	// Forget removes what was fetched, and the borrowed key of the backups.
 	Forget(ctx context.Context, id string) error
+	// NoSecond returns an error if the target of a cluster's file has backups or an identity of a cluster of its name that this identity does
+	// not know. A target that cannot be read is only reported.
+	NoSecond(ctx context.Context, spec Cluster, id Identity, progress func(string)) error
 }
 
 // Restoration is how an incarnation was restored from a snapshot.
@@ -74,6 +77,9 @@ type Restoration struct {
 	// Ran is when the containers of those memberships were last started, before the survivor's data was copied. A missing
 	// one: never. Only of a recovery; nil: an earlier cke started it.
 	Ran map[JoinID]time.Time `json:"ran,omitzero"`
+	// Returned are nodes that the order names as destroyed, and that have answered since with a container of their member: what was
+	// seen counts for more, so their members are stopped as those of other nodes, see Believed.
+	Returned []string `json:"returned,omitempty"`
 	// Members is the newest known member list of the incarnation before; nil: none was known.
 	Members []Member `json:"members,omitempty"`
 	// Compared: the store was, with what lies beside the backups. False: an earlier cke recorded it, or it is a recovery.
@@ -86,6 +92,13 @@ func (r *Restoration) Floor() int64 {
 		return 0
 	}
 	return r.Snapshot.Revision + r.Bump
+}
+
+// Believed returns the order without what was seen to be wrong in it: a node that answered with its member is not destroyed.
+func (r *Restoration) Believed() RestoreOrder {
+	o := r.Order
+	o.Destroyed = slices.DeleteFunc(slices.Clone(o.Destroyed), func(node string) bool { return slices.Contains(r.Returned, node) })
+	return o
 }
 
 // NotStored returns the error of a restore that promised to store all data first, and cannot.
@@ -122,6 +135,11 @@ func (i Incarnation) With(next Incarnation) Incarnation {
 		r := *i.Restore
 		r.Last, r.Stopping, r.Stops = next.Restore.Last, next.Restore.Stopping, max(r.Stops, next.Restore.Stops)
 		r.Canceling = r.Canceling || next.Restore.Canceling
+		for _, node := range next.Restore.Returned {
+			if !slices.Contains(r.Returned, node) {
+				r.Returned = append(slices.Clone(r.Returned), node)
+			}
+		}
 		i.Restore = &r
 	}
 	return i

@@ -65,6 +65,8 @@ type Status struct {
 	TouchedAt time.Time `json:"touchedAt,omitzero"`
 	// RestoreWorkedAt is when an operation of a restore on record ended last; zero: none has.
 	RestoreWorkedAt time.Time `json:"restoreWorkedAt,omitzero"`
+	// UnreachedSince is since when no leader daemon has reached a node or a member of the cluster; zero: the last observation did.
+	UnreachedSince time.Time `json:"unreachedSince,omitzero"`
 	// InterruptedOrder is the last order to restore that was interrupted before it was on record; nil: none was.
 	InterruptedOrder *OperationStatus `json:"interruptedOrder,omitempty"`
 	// Electing are members that may elect a leader beside the member list that was read; nil: there are none.

@@ -12,8 +12,9 @@ import (
 
 // Limits of the bootstrap's longer steps.
 const (
-	imageLimit = 10 * time.Minute // pull or load over a slow line
-	formLimit  = 30 * time.Second // from the last start to a linearizable read through every member
+	imageLimit  = 10 * time.Minute // pull or load over a slow line
+	targetLimit = 6 * time.Minute  // a target that lists many objects
+	formLimit   = 30 * time.Second // from the last start to a linearizable read through every member
 )
 
 // Bootstrap starts the cluster's first members on its control-plane nodes, or resumes a bootstrap that a crash
@@ -52,7 +53,7 @@ func (b Bootstrap) Stages() []Stage {
 	start := onEach(b.Founders, "start", 0, b.start)
 	stages := []Stage{
 		append(images, authorities()),
-		{{Name: "record-incarnation", Run: b.recordIncarnation}},
+		{{Name: "record-incarnation", Limit: b.recordLimit(), Run: b.recordIncarnation}},
 		prepare,
 		{{Name: "record-start", Run: b.recordStart}},
 	}
@@ -68,7 +69,16 @@ func (b Bootstrap) image(ctx context.Context, e Env, n cke.Node) error {
 	return e.Machines.Machine(n).EnsureImage(ctx, b.Spec.Options.Etcd.Image, e.Progress)
 }
 
-// recordIncarnation stores who the cluster is going to be, before anything touches a node.
+// recordLimit is longer where a target is read first.
+func (b Bootstrap) recordLimit() time.Duration {
+	if b.Spec.Backup.Target == "" {
+		return 0
+	}
+	return targetLimit
+}
+
+// recordIncarnation stores who the cluster is going to be, before anything touches a node. A target that has another cluster of this name keeps
+// it from being made: nodes that the file does not name may serve that one.
 func (b Bootstrap) recordIncarnation(ctx context.Context, e Env) error {
 	id, err := e.Ledger.Identity(ctx)
 	if err != nil {
@@ -79,6 +89,11 @@ func (b Bootstrap) recordIncarnation(ctx context.Context, e Env) error {
 			return nil
 		}
 		return fmt.Errorf("the cluster has incarnation %s (%s): %w", inc.ID, inc.State, cke.ErrConflict)
+	}
+	if e.Snapshots != nil && b.Spec.Backup.Target != "" {
+		if err := e.Snapshots.NoSecond(ctx, b.Spec, id, e.Progress); err != nil {
+			return err
+		}
 	}
 	inc := cke.NewIncarnation(b.Spec, id.Incarnation, e.Now())
 	return e.Ledger.CreateIncarnation(ctx, inc)

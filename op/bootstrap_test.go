@@ -1,12 +1,14 @@
 package op_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
 	"testing"
 
 	"cke"
+	"cke/op"
 )
 
 // Requirement C3: image, volume, container on each node, the control-plane nodes as initial cluster.
@@ -202,6 +204,31 @@ func TestBootstrap_RemembersABoundedNumberOfAbandonedLives(t *testing.T) {
 		kept := w.Store().Identity().Incarnation.Previous
 		if len(kept) != 1000 || kept[len(kept)-1] != "last" {
 			t.Errorf("%d lives, the last one %s", len(kept), kept[len(kept)-1])
+		}
+	})
+}
+
+// taken is a target that has another cluster of the name.
+type taken struct {
+	cke.Snapshots
+	why error
+}
+
+func (t taken) NoSecond(context.Context, cke.Cluster, cke.Identity, func(string)) error { return t.why }
+
+// Nothing is on record, and no node is touched, while the target has a cluster of this name that the store does not know.
+func TestBootstrap_MakesNoSecondCluster(t *testing.T) {
+	inWorld(t, 3, func(w *world) {
+		why := &cke.Error{Code: cke.CodeOlderStore, What: "the target has another one"}
+		look := func(e op.Env) op.Env { e.Snapshots = taken{why: why}; return e }
+		b := w.bootstrap(false)
+		b.Spec.Backup.Target = "s3://b/x"
+		if _, err := w.runIn(look, b); cke.CodeOf(err) != cke.CodeOlderStore || w.Store().Identity().Incarnation != nil || w.last("node.EnsureVolume") >= 0 {
+			t.Errorf("%v", err)
+		}
+		b.Spec.Backup.Target = "" // nothing is asked
+		if _, err := w.runIn(look, b); err != nil {
+			t.Error(err)
 		}
 	})
 }

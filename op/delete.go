@@ -16,6 +16,8 @@ type DeleteCluster struct {
 	Joins []cke.Join
 	// Nodes are those of the cluster that answer, to be marked.
 	Nodes []cke.Node
+	// Gone are memberships on nodes that the operator called destroyed, and that do not answer.
+	Gone []cke.Join
 }
 
 var _ Operation = DeleteCluster{}
@@ -35,7 +37,12 @@ func (d DeleteCluster) Stages() []Stage {
 			return removeContainer(ctx, e, j)
 		}}))
 	}
-	seal := Stage{{Name: "seal", Run: func(ctx context.Context, e Env) error { return e.Ledger.SealDelete(ctx) }}}
+	seal := Stage{{Name: "seal", Run: func(ctx context.Context, e Env) error {
+		for _, n := range returned(ctx, e, d.Gone, "") {
+			return n.stillThere("in the name of a deleted cluster", fmt.Sprintf("switch %s off, or let cke reach its sshd, so that its member is stopped; or ckecli cluster delete %s --cancel", n.join.Node.Name(), e.Cluster))
+		}
+		return e.Ledger.SealDelete(ctx)
+	}}}
 	last := Stage{{Name: "archive-record", Run: func(ctx context.Context, e Env) error { return e.Ledger.FinishDelete(ctx) }}}
 	return nonEmpty(stop, remove, seal, markOver(d.Nodes, withPresent), last)
 }

@@ -26,6 +26,9 @@ func (r Restore) storeLast(ctx context.Context, e Env) error {
 	if rest.Before == nil {
 		return nil // nobody was served
 	}
+	if err := r.destroyedGone(ctx, e, *id.Incarnation); err != nil {
+		return err
+	}
 	if rest.Order.Survivor != "" {
 		return r.ranSince(ctx, e, *id.Incarnation)
 	}
@@ -104,7 +107,7 @@ func (r Restore) stopHolds(ctx context.Context, e Env, rest cke.Restoration) err
 	joins := slices.DeleteFunc(serving(r.Fence, rest), func(j cke.Join) bool {
 		return !j.StartedAt.IsZero() && reply(j).Version == "" && isFenced(ctx, e, j) == nil
 	})
-	if why := cke.NoWriteStop(joins, rest.Order, reply); why != "" {
+	if why := cke.NoWriteStop(joins, rest.Believed(), reply); why != "" {
 		return errors.New(why)
 	}
 	return nil

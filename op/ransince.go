@@ -58,7 +58,7 @@ func (b BeginRestore) othersRan(ctx context.Context, e Env, ran map[cke.JoinID]t
 	}
 	for _, j := range b.Fence {
 		latest := b.Task.At.Add(ClockLimit)
-		if b.Task.At.IsZero() || !ran[j.ID].After(latest) || j.ID == survivor.ID || o.Excuses(j.Node.Name()) {
+		if b.Task.At.IsZero() || !ran[j.ID].After(latest) || j.ID == survivor.ID || slices.Contains(o.Without, j.Node.Name()) {
 			continue
 		}
 		off, err := clockOff(ctx, e, j.Node)

@@ -79,6 +79,7 @@ func TestRestore_CallsARecoveryOffOnceAMemberRanSince(t *testing.T) {
 		"started since":                   {cke.RestoreOrder{Survivor: "n1"}, copied.Add(time.Nanosecond), true},
 		"started since, by another clock": {cke.RestoreOrder{Survivor: "n1"}, copied.Add(-time.Hour), true},
 		"a node that is left out":         {cke.RestoreOrder{Survivor: "n2", Without: []string{"n1"}}, copied.Add(time.Hour), false},
+		"a node called destroyed":         {cke.RestoreOrder{Survivor: "n2", Destroyed: []string{"n1"}}, copied.Add(time.Hour), true},
 		"from backups":                    {cke.RestoreOrder{}, copied.Add(time.Hour), false},
 	} {
 		for _, step := range []string{"fetch", "store-last", "record-start"} {
@@ -144,6 +145,7 @@ func TestBeginRestore_RefusesARecoveryThatOthersRanAfter(t *testing.T) {
 		"its clock is ahead":         {cke.RestoreOrder{Survivor: "n2"}, now, 3 * time.Hour, false},
 		"its survivor was started":   {cke.RestoreOrder{Survivor: "n1"}, now.Add(-time.Hour), 0, false},
 		"a node that is left out":    {cke.RestoreOrder{Survivor: "n2", Without: []string{"n1"}}, now.Add(-time.Hour), 0, false},
+		"a node called destroyed":    {cke.RestoreOrder{Survivor: "n2", Destroyed: []string{"n1"}}, now.Add(-time.Hour), 0, true},
 		"never started":              {cke.RestoreOrder{Survivor: "n2"}, time.Time{}, 0, false},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -1,7 +1,6 @@
 package op
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -33,6 +32,9 @@ type Restore struct {
 	Founders []cke.Join
 	// Fence are memberships and containers that must no longer run before a member is started.
 	Fence []cke.Join
+	// Gone are memberships on nodes that the order calls destroyed and that do not answer. Returned are such nodes that answer now.
+	Gone     []cke.Join
+	Returned []string
 	// Started: the members may have been started; their data is not touched any more.
 	Started bool
 }
@@ -188,7 +190,10 @@ func (r Restore) fetch(ctx context.Context, e Env) error {
 	if err != nil {
 		return err
 	}
-	if err := cmp.Or(r.ranSince(ctx, e, *id.Incarnation), oldGone(ctx, e, *id.Incarnation)); err != nil {
+	if err := r.recordReturned(ctx, e, *id.Incarnation); err != nil {
+		return err
+	}
+	if err := r.nothingRuns(ctx, e, *id.Incarnation); err != nil {
 		return err
 	}
 	_, err = r.snapshot(ctx, e, id)
@@ -287,7 +292,7 @@ func (r Restore) recordStart(ctx context.Context, e Env) error {
 	if err != nil {
 		return err
 	}
-	if err := cmp.Or(r.ranSince(ctx, e, *id.Incarnation), oldGone(ctx, e, *id.Incarnation)); err != nil {
+	if err := r.nothingRuns(ctx, e, *id.Incarnation); err != nil {
 		return err
 	}
 	joins := slices.Clone(id.Joins)
@@ -295,6 +300,17 @@ func (r Restore) recordStart(ctx context.Context, e Env) error {
 		joins[i].StartedAt = e.Now().UTC()
 	}
 	return e.Ledger.PutJoins(ctx, id, joins...)
+}
+
+// nothingRuns is an error while something may serve, or has served, that the restored members must not start beside.
+func (r Restore) nothingRuns(ctx context.Context, e Env, inc cke.Incarnation) error {
+	if err := r.ranSince(ctx, e, inc); err != nil {
+		return err
+	}
+	if err := oldGone(ctx, e, inc); err != nil {
+		return err
+	}
+	return r.destroyedGone(ctx, e, inc)
 }
 
 // remake makes the container of a member again, whose volume is still there.
@@ -325,6 +341,11 @@ func (r Restore) start(ctx context.Context, e Env, inc cke.Incarnation, j cke.Jo
 	}
 	if c.State == cke.ContainerRestarting { // it may lack its certificates
 		if err := stopKept(ctx, e, j); err != nil {
+			return err
+		}
+	}
+	if !c.EverRan() {
+		if err := r.destroyedGone(ctx, e, inc); err != nil {
 			return err
 		}
 	}

@@ -283,7 +283,7 @@ func boundedLabels(t *testing.T, m *server.Metrics) (series int) {
 		"health": regexp.MustCompile("^[A-Z]+$"), "code": regexp.MustCompile(`^CKE\d+$`), "work": regexp.MustCompile("^(take|list|older|beside|compact|prune|verify)$"),
 		"node": regexp.MustCompile(`^n\d$`), "member": regexp.MustCompile(`^n\d$`), "role": regexp.MustCompile("^(leader|follower|learner|-)$"),
 		"zone": regexp.MustCompile(`^rack\d$`), "result": regexp.MustCompile("^(connected|failed|done|canceled|undeclared)$"), "version": regexp.MustCompile(`^1\.2\.3$`), "goversion": regexp.MustCompile("^go"),
-		"reason": regexp.MustCompile("^(prefer|balance|stop)$"),
+		"reason": regexp.MustCompile("^(prefer|balance|stop|unreachable)$"),
 	}
 	parser := expfmt.NewTextParser(model.UTF8Validation)
 	families, err := parser.TextToMetricFamilies(strings.NewReader(scrape(t, m)))

@@ -151,7 +151,7 @@ func (d *Daemon) term(ctx context.Context, cluster string, log *slog.Logger) (el
 	defer cancel(nil)
 	defer context.AfterFunc(t.Context(), func() { cancel(context.Cause(t.Context())) })()
 	defer func() { d.leave(stops, t, cluster, err, log) }()
-	charge := newCharge()
+	charge := newCharge(func() *handover { return d.duty.elsewhere(cluster, d.Now()) })
 	defer d.duty.takes(cluster, charge, elected)()
 	log = log.With("term", t.Leader().Term)
 	log.Info("leading")

@@ -45,7 +45,7 @@ func daemonMetrics() []metric {
 		{gauge, "serving", "1 while the daemon leads clusters or waits to be elected, 0 while it waits for its store or its key.", nil, nil},
 		{gauge, "leader", "1 while this daemon leads the cluster, 0 while it does not.", []string{"cluster"}, nil},
 		{gauge, "clusters_led", "How many clusters this daemon leads.", nil, nil},
-		{counter, "handovers_total", "Clusters that this daemon handed over to another one, by reason: prefer, balance or stop.", []string{"reason"}, nil},
+		{counter, "handovers_total", "Clusters that this daemon handed over to another one, by reason: prefer, balance, stop or unreachable.", []string{"reason"}, nil},
 		{histogram, "store_request_seconds", "Duration of one request to the store, by method of etcd's API.", []string{"method"}, nil},
 		{histogram, "observation_seconds", "Duration of one observation of a cluster.", []string{"cluster"}, nil},
 		{counter, "node_connections_total", "Attempts to connect to nodes through SSH, by result: connected or failed.", []string{"cluster", "result"}, nil},

@@ -42,13 +42,17 @@ func (h *handover) Error() string { return fmt.Sprintf("handed over to %s: %s", 
 // operations. A nil *charge is never handed over.
 type charge struct {
 	asked chan struct{}
+	// elsewhere is the handover to a daemon that may reach the nodes if this one does not; nil: there is none.
+	elsewhere func() *handover
 
 	mu   sync.Mutex
 	free bool      // nothing is under way that should not change hands
 	to   *handover // what the daemon asks for; nil: nothing
 }
 
-func newCharge() *charge { return &charge{asked: make(chan struct{}, 1)} }
+func newCharge(elsewhere func() *handover) *charge {
+	return &charge{asked: make(chan struct{}, 1), elsewhere: elsewhere}
+}
 
 // ask asks to hand over, or no longer to.
 func (c *charge) ask(h *handover) {
@@ -100,18 +104,51 @@ func (c *charge) wake() <-chan struct{} {
 }
 
 // mayChangeHands reports whether nothing is under way, or about to be, that another leader would have to take up: an operation or
-// what is left of one, a bootstrap, a restore, a task, a node's turn in a queue, a full or other long work on backups.
+// what is left of one, a bootstrap, a restore, a task, a node's turn in a queue, a full or other long work on backups. A pause before
+// an operation is tried or repeated is known to this loop alone.
 func (l *Loop) mayChangeHands(in strategy.Input, d strategy.Decision) bool {
-	settled := d.Operation == nil && (d.Converged || len(d.Blockers) > 0 || d.Frozen != nil) && l.running == nil
-	saved := l.closed && !l.unread && len(l.unsaved) == 0 && len(l.over) == 0
+	settled := l.isIdle(in, d) && (d.Converged || len(d.Blockers) > 0 || d.Frozen != nil)
 	asked := len(in.Requests.Tasks) > 0 || len(in.Requests.Unread) > 0 || in.Deleting
-	queued := slices.ContainsFunc(in.Requests.Queued(), cke.Entry.Active) || l.Commands.busy()
 	started := false
 	if i := in.Identity.Incarnation; i != nil {
 		started = i.State == cke.Forming || i.State == cke.Restoring
 	}
-	cut := in.Backup != nil && (in.Backup.Busy || in.Backup.Problem != nil)
-	return settled && saved && len(l.failures) == 0 && !asked && !queued && !started && !cut
+	cut := in.Backup != nil && in.Backup.Problem != nil
+	repeats := slices.ContainsFunc(d.Blockers, func(p cke.Problem) bool { return p.Code == cke.CodeRepeats })
+	for _, c := range l.done {
+		repeats = repeats || c.MayRepeat(l.Now())
+	}
+	return settled && len(l.failures) == 0 && !repeats && !asked && !started && !cut
+}
+
+// How long a daemon reaches no node and no member of a cluster before it gives the cluster up: unreachedFirst, or as long as others
+// reached none before it, up to unreachedLast. So a cluster whose nodes are all down changes hands ever more rarely.
+const (
+	unreachedFirst = time.Minute
+	unreachedLast  = time.Hour
+)
+
+// isIdle reports whether nothing is under way that this daemon could do without reaching a node.
+func (l *Loop) isIdle(in strategy.Input, d strategy.Decision) bool {
+	saved := l.closed && !l.unread && len(l.unsaved) == 0 && len(l.over) == 0
+	queued := slices.ContainsFunc(in.Requests.Queued(), cke.Entry.Active) || l.Commands.busy()
+	return d.Operation == nil && l.running == nil && saved && !queued && (in.Backup == nil || !in.Backup.Busy)
+}
+
+// giveUp is the handover to a daemon that may reach the nodes, once this one has reached none for long; nil: there is none.
+func (l *Loop) giveUp() *handover {
+	since, now := l.status.UnreachedSince, l.Now()
+	if !l.idle || since.IsZero() || l.charge == nil || l.charge.elsewhere == nil {
+		return nil
+	}
+	began := since
+	if l.leads.After(since) {
+		began = l.leads
+	}
+	if now.Sub(began) < min(max(unreachedFirst, l.leads.Sub(since)), unreachedLast) {
+		return nil
+	}
+	return l.charge.elsewhere()
 }
 
 // busy reports whether a command runs or a machine is observed.
@@ -213,6 +250,23 @@ func (u *duty) heir(cluster string) *handover {
 	return handovers(u.fleet, balance.Leave(u.fleet, u.fleet.Self))[cluster]
 }
 
+// elsewhere is who gets a cluster of which this daemon reaches no node; nil: none waits that it could try now.
+func (u *duty) elsewhere(cluster string, now time.Time) *handover {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	o := balance.Options{Shuns: func(cluster, daemon string) bool { return u.shuns(cluster, daemon, now) }}
+	if m, ok := balance.Elsewhere(u.fleet, cluster, o); ok {
+		return handovers(u.fleet, []balance.Move{m})[cluster]
+	}
+	return nil
+}
+
+// shuns reports whether a cluster came back from a daemon a short time ago.
+func (u *duty) shuns(cluster, daemon string, now time.Time) bool {
+	b := u.back[cluster]
+	return b.from == daemon && now.Before(b.until)
+}
+
 // handovers are those of this daemon in a plan, by cluster.
 func handovers(f cke.Fleet, plan []balance.Move) map[string]*handover {
 	mine := map[string]*handover{}
@@ -232,19 +286,18 @@ func (u *duty) assign(now time.Time, settled func(string) bool) (more, later boo
 	f := u.fleet
 	o := balance.Options{Settled: settled, Eager: f.Asked != nil}
 	o.Shuns = func(cluster, daemon string) bool {
-		b := u.back[cluster]
-		shuns := b.from == daemon && now.Before(b.until)
+		shuns := u.shuns(cluster, daemon, now)
 		later = later || shuns
 		return shuns
 	}
 	if o.Eager {
 		o.Settled = nil
 	}
-	more = len(handovers(f, balance.Plan(f, o))) > 0
+	more = len(handovers(f, balance.Steps(f, f.Self, o))) > 0
 	var mine map[string]*handover
 	if more {
 		o.Pinned = func(cluster string) bool { c := u.led[cluster]; return c != nil && !c.isFree() }
-		mine = handovers(f, balance.Plan(f, o))
+		mine = handovers(f, balance.Steps(f, f.Self, o))
 	}
 	asked := 0
 	for cluster, c := range u.led {

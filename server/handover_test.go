@@ -307,6 +307,71 @@ func TestDaemon_KeepsAClusterInWhichSomethingIsUnderWay(t *testing.T) {
 	})
 }
 
+// A full that starts after the last observation, and before the loop reads what it is asked for, is not cut.
+func TestDaemon_KeepsAClusterWhoseFullHasJustStarted(t *testing.T) {
+	b := &stageBackups{}
+	governWith(t, b, func(c *country) {
+		c.once()
+		c.add("one")
+		c.declare("one")
+		c.sees(fleet([]string{"one"}, me, "s2"))
+		pass(time.Minute)
+		busy := scenes.SoundBackups()
+		busy.Busy = true
+		b.mu.Lock()
+		b.status = busy
+		b.mu.Unlock()
+		c.sees(preferred())
+		pass(time.Minute)
+		if got := c.heirs("one"); got != "one -" {
+			t.Error("it was handed over")
+		}
+		b.mu.Lock()
+		b.status = nil
+		b.mu.Unlock()
+		pass(time.Minute)
+		if got := c.heirs("one"); got != "one s2" {
+			t.Errorf("it is over: %s", got)
+		}
+	})
+}
+
+// How often an operation completed in a row is known to the loop alone: another leader would repeat it without a pause.
+func TestDaemon_KeepsAClusterInWhichAnOperationIsRepeated(t *testing.T) {
+	governOnce(t, func(c *country) {
+		g := c.stage("one")
+		lasting := false
+		g.change(func() {
+			g.scene.stopped(1)
+			g.do = func(_ context.Context, call, _ string) error {
+				if call == "start" {
+					time.AfterFunc(time.Second, func() {
+						g.change(func() {
+							if !lasting {
+								g.scene.stopped(1)
+							}
+						})
+					})
+				}
+				return nil
+			}
+		})
+		c.sees(preferred())
+		pass(10 * time.Minute)
+		if got := c.heirs("one"); got != "one -" {
+			t.Errorf("%s, history %v", got, g.told())
+		}
+		if n := len(g.told()); n < 5 {
+			t.Errorf("it was repeated %d times", n)
+		}
+		g.change(func() { lasting = true })
+		pass(2 * time.Minute)
+		if got := c.heirs("one"); got != "one s2" {
+			t.Errorf("it is over: %s", got)
+		}
+	}, "one")
+}
+
 func TestLoop_ShowsOtherDaemonsWhatIsPreferred(t *testing.T) {
 	onStage(t, formed(3), func(g *stage) {
 		p := g.perform()

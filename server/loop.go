@@ -122,6 +122,7 @@ type Loop struct {
 	leads    time.Time // since when
 
 	charge    *charge  // nil: the cluster is never handed over
+	idle      bool     // the last round had nothing to do, or could do nothing
 	preferred []string // as other daemons know it
 
 	problems problemLog
@@ -148,9 +149,6 @@ func (l *Loop) Run(ctx context.Context) error {
 		if l.running == nil && l.Term.ResignRequested() {
 			return errResigned
 		}
-		if h := l.charge.due(); h != nil {
-			return h
-		}
 		again, err := l.round(ctx)
 		l.Progress.round(l.Env.Cluster, l.Now())
 		switch {
@@ -160,6 +158,12 @@ func (l *Loop) Run(ctx context.Context) error {
 			return err
 		case err != nil:
 			l.Log.Warn("round failed", "error", err)
+		}
+		if h := l.charge.due(); h != nil { // right after an observation: a full may start at any time
+			return h
+		}
+		if h := l.giveUp(); h != nil {
+			return h
 		}
 		if err := l.wait(ctx, again); err != nil {
 			return err
@@ -219,6 +223,7 @@ func (l *Loop) end(ctx context.Context, cancel context.CancelFunc) {
 func (l *Loop) round(ctx context.Context) (again time.Duration, err error) {
 	again = min(l.Probe, statusEvery)
 	free := false
+	l.idle = false
 	defer func() { l.charge.settle(free) }()
 	if l.unread {
 		l.takeOver(ctx)
@@ -237,7 +242,7 @@ func (l *Loop) round(ctx context.Context) (again time.Duration, err error) {
 	if l.calm = d.Operation == nil && d.Converged && d.Blockers == nil && !in.Seen.Partial; !l.calm && !whole {
 		return 0, nil // to be decided from an observation of everything
 	}
-	if d.Operation != nil && l.running == nil {
+	if d.Operation != nil && l.running == nil && (l.closed || d.Task == "") { // else it may be on record as carried out
 		l.start(ctx, d, in.Generation)
 	}
 	if in.Seen.Partial { // it is acted on, and not told: who was not waited for looks silent
@@ -245,6 +250,7 @@ func (l *Loop) round(ctx context.Context) (again time.Duration, err error) {
 	}
 	l.publish(ctx, in, d)
 	free = l.mayChangeHands(in, d)
+	l.idle = l.isIdle(in, d)
 	if d.Again > 0 {
 		again = min(again, d.Again)
 	}

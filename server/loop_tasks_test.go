@@ -105,3 +105,31 @@ func TestLoop_BeginsATaskThatTheStoreRefusesOnce(t *testing.T) {
 		_ = p.over()
 	})
 }
+
+// What earlier terms left is not closed yet: a task that is still in the store may be on record as carried out.
+func TestLoop_BeginsNoTaskBeforeTheRecordsAreClosed(t *testing.T) {
+	onStage(t, formed(3), func(g *stage) {
+		g.mu.Lock()
+		g.storeDo = func(_ context.Context, call string) error {
+			if call == "interrupt-running" {
+				return errors.New("no answer")
+			}
+			return nil
+		}
+		g.mu.Unlock()
+		p := g.perform()
+		p.wish(cke.TaskMoveLeader, "n9")
+		g.pass(time.Minute)
+		if got := g.told(); len(got) > 0 {
+			t.Errorf("history %v", got)
+		}
+		g.mu.Lock()
+		g.storeDo = nil
+		g.mu.Unlock()
+		g.pass(time.Minute)
+		if got := g.told(); !cmp.Equal(got, []string{"1 move-leader failed"}) || len(p.term.Requests().Tasks) != 0 {
+			t.Errorf("history %v", got)
+		}
+		_ = p.over()
+	})
+}

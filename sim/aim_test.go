@@ -11,7 +11,7 @@ import (
 var focuses = slices.Concat(operations, more(1, `cancel-restore defragment move-leader replace`),
 	more(2, `advance-authority begin-recovery change-address disable-authentication disarm enable-authentication end-membership promote-member remove-member stuck-learner stop-apart stop-stray`),
 	more(6, `adopt adopt-member clean-up compare purge purge-volume reclaim undelete undelete-volume`), more(8, `unfreeze record-start freeze`),
-	more(8, olderBeside), more(12, `allow-writes end-finding finish-authority mark-ended start-changed`))
+	more(8, olderBeside), more(10, agentsReboot), more(12, `allow-writes end-finding finish-authority mark-ended start-changed`))
 
 // seldom are steps that few schedules come to: how often each is aimed at, by operation.
 var seldom = aims(`
@@ -87,6 +87,9 @@ type aimed struct {
 
 // stuckLearner is what a schedule may be about beside operations: a learner that comes no further.
 const stuckLearner = "stuck-learner"
+
+// agentsReboot is what a schedule may be about: agents that ask for the reboots of their own machines.
+const agentsReboot = "agents"
 
 // aim chooses what a schedule is about: four of eight are about an operation, three about what becomes of the calls in one step.
 func (n *nemesis) aim(seed uint64) {

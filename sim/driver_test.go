@@ -48,6 +48,8 @@ type stage struct {
 	// leap lets daemons observe ever more seldom while nothing happens: for stories of weeks.
 	leap bool
 	wg   sync.WaitGroup
+	// agents are those of the machines.
+	agents *agents
 	// older says whether the next daemon is one of an earlier version; nil: none is.
 	older func() bool
 	// marks counts the situations that are reached; nil: nobody counts.
@@ -69,7 +71,7 @@ func play(t *testing.T, nodes int, scene func(s *stage)) {
 }
 
 func newStage(t testing.TB, nodes int) *stage {
-	s := &stage{World: sim.New(clusterName, time.Now), t: t, replace: cke.ReplaceManual, target: fromBackup.Target}
+	s := &stage{World: sim.New(clusterName, time.Now), t: t, replace: cke.ReplaceManual, target: fromBackup.Target, agents: newAgents()}
 	s.Scheduler = s.Schedule(&sim.Scheduler{Settle: synctest.Wait})
 	for i := 1; i <= nodes; i++ {
 		s.AddNode(fmt.Sprintf("n%d", i), fmt.Sprintf("10.0.0.%d", i))
@@ -91,6 +93,7 @@ func (s *stage) cluster(nodes []*sim.Node) cke.Cluster {
 }
 
 func (s *stage) stop() {
+	s.agents.end()
 	s.End()
 	s.wg.Wait()
 }

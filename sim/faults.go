@@ -29,13 +29,20 @@ func (n *Node) PowerOn() {
 }
 
 func (n *Node) powerOn() {
-	n.on, n.hung, n.commanded = true, false, false
+	n.on, n.hung, n.commanded, n.granted = true, false, false, false
 	n.boots++
 	for _, c := range n.sorted() {
 		if c.keep && !c.stoppedByHand {
 			c.run()
 		}
 	}
+}
+
+// On reports whether the node has power.
+func (n *Node) On() bool {
+	n.world.mu.Lock()
+	defer n.world.mu.Unlock()
+	return n.on
 }
 
 // Reboot is a short loss of power.
@@ -46,7 +53,7 @@ func (n *Node) Blank() {
 	n.change("replaced by a blank machine", func() {
 		n.powerOff()
 		n.wipe()
-		n.on, n.hung, n.commanded = true, false, false
+		n.on, n.hung, n.commanded, n.granted = true, false, false, false
 		n.boots++
 	})
 }

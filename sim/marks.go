@@ -24,6 +24,15 @@ const (
 	BesideGivenUp Situation = "an operator accepts an older store, whose identity takes the place of that beside the backups"
 	BesideLost    Situation = "an identity beside the backups is lost"
 	BesideDamaged Situation = "the newest identity beside the backups is damaged"
+	// AgentGranted and those after it are of agents that ask for the reboots of their own machines.
+	AgentGranted  Situation = "an agent may reboot its machine"
+	AgentWaits    Situation = "an agent that asks for a reboot has to wait"
+	AgentRefused  Situation = "an agent that asks for a reboot is refused it"
+	AgentBack     Situation = "the lease of an agent ends because it reports that its machine is back"
+	AgentLost     Situation = "the lease of an agent ends because its machine never returned"
+	AgentSilent   Situation = "the lease of an agent ends because it does not report that its machine is back"
+	AgentBeside   Situation = "an agent gets the lease while the reboot queue has entries of operators"
+	AgentOutlives Situation = "the lease of an agent ends under another daemon than it was given by"
 )
 
 // mark counts a situation that was reached.

@@ -124,6 +124,7 @@ func (m *marks) expected() []mark {
 		}
 	}
 	for v := sim.Refuse; v <= sim.Freeze; v++ {
+		all = append(all, mark{"agent", v.String(), ""})
 		for _, operation := range operations {
 			all = append(all, mark{"call", v.String(), operation})
 		}

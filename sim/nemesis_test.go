@@ -67,6 +67,9 @@ func (n *nemesis) judge(call int, c sim.Call) sim.Verdict {
 	if n.freeze > 0 && call >= n.freeze {
 		n.land()
 	}
+	if c.Port == sim.AgentPort {
+		return n.answering(call)
+	}
 	focused, waits := n.focused()
 	rate := n.rate
 	switch {

@@ -39,7 +39,8 @@ type Node struct {
 
 	boots     int        // counts them
 	reboots   RebootMode // what becomes of a command that is to reboot it
-	commanded bool       // a command takes it down, or has, and it was not started since
+	commanded bool       // a command or its agent takes it down, or has, and it was not started since
+	granted   bool       // its agent may reboot it, and it was not started since
 
 	images     map[string]bool
 	volumes    map[string]*volume

@@ -15,6 +15,7 @@ var persons = []event{
 	{name: "drain", brings: "drain drain-node", weight: 2, do: func(n *nemesis, node *sim.Node) { n.drain(node.Name()) }},
 	{name: "undrain", weight: 1, do: func(n *nemesis, _ *sim.Node) { n.s.Store().Ask("undrain", func(r *cke.Requests) { r.Drains = nil }) }},
 	{name: "reboot nodes", brings: rebootOperations, weight: 1, do: func(n *nemesis, node *sim.Node) { n.reboot(node) }},
+	{name: "agents ask for reboots", brings: rebootOperations, weight: 2, do: func(n *nemesis, node *sim.Node) { n.askByAgent(node) }},
 	{name: "repair machines", brings: repairOperations, weight: 1, do: func(n *nemesis, node *sim.Node) { n.repair(node) }},
 	{name: "cancel, retry or skip reboots and repairs", brings: rebootOperations + " " + repairOperations, weight: 1, do: func(n *nemesis, node *sim.Node) { n.judgeQueue(node) }},
 	{name: "a machine reboots when it is told to, or does not", brings: rebootOperations, weight: 1, do: func(n *nemesis, node *sim.Node) {
@@ -193,13 +194,26 @@ func (n *nemesis) restore(node *sim.Node) {
 	switch n.IntN(4) {
 	case 0:
 		o := n.fromBackup()
-		o.Stored = n.IntN(2) == 0
+		o.Stored, o.Destroyed = n.IntN(2) == 0, n.takesForDestroyed()
 		n.s.order(o)
 	case 1:
-		n.s.order(cke.RestoreOrder{Survivor: node.Name()})
+		n.s.order(cke.RestoreOrder{Survivor: node.Name(), Destroyed: n.takesForDestroyed()})
 	default:
 		n.s.TakeBackup()
 	}
+}
+
+// takesForDestroyed are machines that are only without power, and that an operator calls destroyed.
+func (n *nemesis) takesForDestroyed() (names []string) {
+	for _, node := range n.s.Nodes() {
+		if !node.On() {
+			names = append(names, node.Name())
+		}
+	}
+	if n.IntN(2) == 0 {
+		return nil
+	}
+	return names
 }
 
 // anotherHost lets the management host burn while all is as declared and backed up; the cluster is declared to be restored on another one.

@@ -107,6 +107,10 @@ var mutations = []mutation{
 		wrap:  func(s *stage, e op.Env) op.Env { e.Machines = keeping{e.Machines, s}; return e },
 		often: []func(*nemesis, *sim.Node){func(n *nemesis, _ *sim.Node) { n.s.TakeBackup(); n.s.order(fromBackup) }, startFormer, startFormer, startFormer, startFormer, write, write, write},
 		wants: []string{"is acknowledged by what a restore replaces"}},
+	{name: "what is called destroyed is asked again", wrap: func(s *stage, e op.Env) op.Env {
+		e.Machines, e.Etcd = ungone{e.Machines, s}, ungoneEtcd{e.Etcd, s}
+		return e
+	}, begin: (*nemesis).callsDestroyed, often: []func(*nemesis, *sim.Node){func(_ *nemesis, node *sim.Node) { node.PowerOn() }}, wants: []string{"two clusters serve under one name"}},
 	{name: "what lies beside the backups", blind: func(in *strategy.Input) {
 		in.Backup = besideOf(in, func(b *cke.BackupStatus) { b.Lacks = nil })
 		if f := in.Identity.Freeze; f != nil {
@@ -405,7 +409,7 @@ func TestProof_FailsWithoutEachSafeguard(t *testing.T) {
 		t.Skip("too slow with the race detector")
 	}
 	const limit = 2000
-	for _, m := range slices.Concat(mutations, inventoryMutations, []mutation{unbounded}) {
+	for _, m := range slices.Concat(mutations, inventoryMutations, []mutation{unbounded}, agentsAtOnce) {
 		t.Run(m.name, func(t *testing.T) {
 			t.Parallel()
 			for seed := uint64(1); seed <= limit; seed++ {

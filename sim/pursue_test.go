@@ -44,6 +44,8 @@ func (n *nemesis) pursue(node *sim.Node) {
 			s.Store().SetSpec(c)
 			s.ask(cke.TaskReplace, node.Name(), string(s.join(node.Name()).ID), "")
 		}
+	case "drain-for-reboot", "reboot-node", "note-reboot", agentsReboot:
+		n.pursueReboot(node)
 	case "rotate-authority", "advance-authority", "finish-authority":
 		n.rotate()
 	case "drain", "drain-node", "move-leader", "defragment", "replace", "promote-member", "enable-authentication", "disable-authentication", "change-user":

@@ -170,17 +170,7 @@ func (c *commands) powersOff(r *commandRun) {
 	if r.mode == StaysOff {
 		return
 	}
-	on := func() {
-		if !n.on {
-			w.log("%s: power on, by a command", n.name)
-			n.powerOn()
-		}
-	}
-	w.after(isOff, on)
-	if r.mode == Twice {
-		w.after(isOff+2*isOffAgain, func() { w.log("%s: power off, by itself", n.name); n.powerOff() })
-		w.after(isOff+3*isOffAgain, on)
-	}
+	n.returns(r.mode == Twice, "a command")
 }
 
 // QueuesSeen is what the daemon knows of reboots beside what is on record. Commands are killed whose attempt is over.
@@ -213,56 +203,99 @@ func (d *Daemon) QueuesSeen() cke.QueuesSeen {
 	return s
 }
 
-// wasCommanded judges that a machine is about to be rebooted: by the member list no second machine of a voter is down or goes down through
-// cke, and the others are a quorum.
+// EditQueue implements cke.Ledger.
+func (t *Term) EditQueue(ctx context.Context, kind cke.QueueKind, edit func(cke.Queue) (cke.Queue, error)) error {
+	return t.write(ctx, "EditQueue", func(s *Store) error {
+		q := s.requests.Queue(kind)
+		next, err := edit(*q)
+		if err == nil {
+			before := *q
+			*q = next
+			t.d.world.wasMoved(t.d, actorOf(ctx), before, next)
+		}
+		return err
+	})
+}
+
+// wasCommanded judges that a machine is about to be rebooted by a command.
 func (w *World) wasCommanded(d *Daemon, actor string, r *commandRun) {
-	n, before := r.node, w.standing()
-	if n == nil || !before.formed || !before.quorate || d.surprisedLately(actor) || w.asked() {
+	n := r.node
+	if n == nil || w.excused(d, actor) {
 		return
 	}
 	w.limitsRepairs(d, r.CommandRun)
-	w.sparesNeighbors(r)
-	away := map[*Node]bool{n: true}
-	for _, l := range before.list {
-		for _, other := range w.nodes {
-			if other != n && other.commanded && !l.learner && other.hosts(l.peer) {
-				away[other] = true
-			}
-		}
-	}
-	votes, left := false, 0
-	for _, l := range before.list {
-		at := slices.IndexFunc(w.nodes, func(o *Node) bool { return away[o] && o.hosts(l.peer) })
-		switch {
-		case l.learner:
-		case at < 0 && before.runs(l.id):
-			left++
-		case at >= 0 && w.nodes[at] == n:
-			votes = true
-		}
-	}
-	if !votes {
-		return
-	}
-	for other := range away {
-		if other != n {
-			w.violated("a command is to reboot %s while %s is down through another one", n.name, other.name)
-		}
-	}
-	n.commanded = true
-	if left < majority(len(before.voters)) {
-		w.violated("a command is to reboot %s, and takes the quorum away: attempt %d", n.name, r.Attempt)
+	w.sparesNeighbors(n, r.Entry, "a command is to reboot "+n.name)
+	if w.takesDown(n, "a command is to reboot "+n.name, r.Attempt) {
+		n.commanded = true
 	}
 }
 
+// excused reports whether it is not judged that a daemon lets a machine go down: it could not know how things are, or the members are not
+// to serve.
+func (w *World) excused(d *Daemon, actor string) bool {
+	before := w.standing()
+	return !before.formed || !before.quorate || d.surprisedLately(actor) || w.asked()
+}
+
+// takesDown judges that a machine may go down: by the member list no second machine of a voter is down or goes down through cke, and the
+// others are a quorum. It reports whether a voter is on the machine.
+func (w *World) takesDown(n *Node, what string, attempt int) (votes bool) {
+	before := w.standing()
+	away := w.besideAnother(n, before, what)
+	if away == nil {
+		return false
+	}
+	left := 0
+	for _, l := range before.list {
+		if !l.learner && before.runs(l.id) && !slices.ContainsFunc(away, func(o *Node) bool { return o.hosts(l.peer) }) {
+			left++
+		}
+	}
+	if left < majority(len(before.voters)) {
+		w.violated("%s, and takes the quorum away: attempt %d", what, attempt)
+	}
+	return true
+}
+
+// besideAnother judges that no second machine of a voter is down or goes down through cke. It returns those that do, this one first; nil:
+// no voter is on it.
+func (w *World) besideAnother(n *Node, before standing, what string) []*Node {
+	away, votes := []*Node{n}, false
+	for _, l := range before.list {
+		if l.learner {
+			continue
+		}
+		votes = votes || n.hosts(l.peer)
+		for _, other := range w.nodes {
+			if other != n && (other.commanded || w.goesByAgent(other)) && other.hosts(l.peer) && !slices.Contains(away, other) {
+				away = append(away, other)
+			}
+		}
+	}
+	if !votes {
+		return nil
+	}
+	for _, other := range away[1:] {
+		w.violated("%s while %s is down through another one", what, other.name)
+	}
+	return away
+}
+
+// goesByAgent reports whether the agent of a machine has the lease, and has not reported that it is back.
+func (w *World) goesByAgent(n *Node) bool {
+	return slices.ContainsFunc(w.store.requests.Reboots.Entries, func(e cke.Entry) bool {
+		return e.Agent != "" && e.Acting() && e.CommandEndedAt.IsZero() && n.has(e.Address)
+	})
+}
+
 // sparesNeighbors judges that no member of another cluster, which has run for a minute, runs on a machine that is to go down.
-func (w *World) sparesNeighbors(r *commandRun) {
-	if e, there := w.store.requests.Entry(r.Entry); !there || e.Silent {
+func (w *World) sparesNeighbors(n *Node, entry, what string) {
+	if e, there := w.store.requests.Entry(entry); !there || e.Silent {
 		return
 	}
-	for _, c := range r.node.sorted() {
+	for _, c := range n.sorted() {
 		if c.Cluster != "" && c.Cluster != w.cluster && c.Running() && w.now().Sub(c.StartedAt) > time.Minute {
-			w.violated("a command is to reboot %s, where a member of cluster %s runs", r.node.name, c.Cluster)
+			w.violated("%s, where a member of cluster %s runs", what, c.Cluster)
 		}
 	}
 }

@@ -20,7 +20,7 @@ const (
 
 // rebooting is how cluster files say that nodes are rebooted.
 var rebooting = cke.RebootOptions{Command: sim.RebootCommand, CommandTimeout: cke.Duration(10 * time.Second), BootTimeout: cke.Duration(time.Minute),
-	Retries: new(1), Interval: cke.Duration(5 * time.Second), MaxConcurrent: 2, Settle: cke.Duration(10 * time.Second)}
+	Retries: new(1), Interval: cke.Duration(5 * time.Second), MaxConcurrent: 2, Settle: cke.Duration(10 * time.Second), FleetLock: true}
 
 // repairing is how cluster files say that machines are repaired: the second step is not judged by another boot.
 var repairing = cke.RepairOptions{PerDay: 3, Cooldown: cke.Duration(time.Minute), Procedures: []cke.RepairProcedure{{On: "dead", Steps: []cke.RepairStep{
@@ -102,6 +102,7 @@ func (n *nemesis) judgeQueue(node *sim.Node) {
 
 // endQueues cancels what is in the queues, and lets machines reboot as they should.
 func (n *nemesis) endQueues() {
+	n.s.agents.hush()
 	for _, node := range n.s.Nodes() {
 		node.SetRebootMode(sim.Reboots)
 	}

@@ -31,7 +31,7 @@ func (c *checker) copyStarts(before, after cke.Identity) {
 		return
 	}
 	o := inc.Restore.Order
-	if o.Survivor == "" || o.Destroyed != nil {
+	if o.Survivor == "" {
 		return
 	}
 	since := c.lost[min(c.begun, len(c.lost)):]
@@ -51,7 +51,7 @@ func (c *checker) copyStarts(before, after cke.Identity) {
 // that it may lose them. Members on machines that were called destroyed are an operator's word.
 func (c *checker) recovers(inc *cke.Incarnation) {
 	records := c.world.store.records
-	if o := inc.Restore.Order; o.Survivor == "" || o.Destroyed != nil || len(records) == 0 || records[len(records)-1].ID != c.recovery {
+	if o := inc.Restore.Order; o.Survivor == "" || len(records) == 0 || records[len(records)-1].ID != c.recovery {
 		return
 	}
 	for _, value := range c.meanwhile {

@@ -115,6 +115,9 @@ func (s snapshots) Forget(ctx context.Context, id string) error {
 	return s.call(ctx, "Forget", true, func(*World) error { delete(s.fetched(), id); return nil })
 }
 
+// NoSecond implements cke.Snapshots. The simulated target has no other cluster.
+func (snapshots) NoSecond(context.Context, cke.Cluster, cke.Identity, func(string)) error { return nil }
+
 // RestoreData implements cke.Machine. All that changes the volume goes by way of the container that the tool runs in, which is
 // removed before anything is started on the data: what lands late finds it gone.
 func (m machine) RestoreData(ctx context.Context, s cke.RestoreSpec, open func(context.Context) (io.ReadCloser, error), _ func(string)) error {

@@ -321,18 +321,6 @@ func (t *Term) EndDrain(ctx context.Context, node string) error {
 	})
 }
 
-// EditQueue implements cke.Ledger.
-func (t *Term) EditQueue(ctx context.Context, kind cke.QueueKind, edit func(cke.Queue) (cke.Queue, error)) error {
-	return t.write(ctx, "EditQueue", func(s *Store) error {
-		q := s.requests.Queue(kind)
-		next, err := edit(*q)
-		if err == nil {
-			*q = next
-		}
-		return err
-	})
-}
-
 // Deleting implements cke.Ledger.
 func (t *Term) Deleting(ctx context.Context) (deleting bool, err error) {
 	err = t.read(ctx, "Deleting", func(s *Store) error {

@@ -38,8 +38,10 @@ type World struct {
 	muted    bool                             // no member list is read through a quorum
 	events   int                              // counts what happened, by whomever
 	added    int                              // counts additions of members
-	watch    func([]Voter)
-	marks    map[Situation]int // how often each was reached
+	// grantedBy is the daemon that gave an agent its lease last.
+	grantedBy int
+	watch     func([]Voter)
+	marks     map[Situation]int // how often each was reached
 	// certificates is how long they last; zero: a year. keys counts those of certificates.
 	certificates time.Duration
 	keys         int

@@ -12,8 +12,11 @@ import (
 
 // HandOver ends the term, as Resign does, and lets the daemon of a session lead at once: one transaction removes the key of this
 // term and those of all candidates that are older than its own. They queue up again behind it. The eldest leads, as ever: if the
-// daemon has left the queue, or is gone before it leads, the next one does.
+// daemon has left the queue, or is gone before it leads, the next one does. A handover to the daemon's own session is Resign.
 func (t *Term) HandOver(ctx context.Context, session string) error {
+	if sessionOf(t.key) == session {
+		return t.Resign(ctx)
+	}
 	t.depose("handed over")
 	keys, chosen, err := t.before(ctx, session)
 	if err == nil && chosen != nil {

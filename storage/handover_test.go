@@ -50,6 +50,19 @@ func TestHandOver_LetsTheChosenDaemonLeadAtOnce(t *testing.T) {
 	}
 }
 
+// A handover to the daemon that leads already leaves no key of a term that is over in the queue.
+func TestHandOver_ToItselfResigns(t *testing.T) {
+	a, b, _ := threeStores(t)
+	term := campaign(t, a, "prod", "a")
+	second := campaigning(t, b, "prod", "b", 2)
+	if err := term.HandOver(testContext(t), a.self()); err != nil {
+		t.Fatal(err)
+	}
+	if next := awaitTerm(t, second); next.Number() != 2 {
+		t.Errorf("term %d", next.Number())
+	}
+}
+
 // A daemon that is chosen and does nothing has the cluster until its session expires, and then the next one leads.
 func TestHandOver_ToADaemonThatIsFrozenEndsWithItsSession(t *testing.T) {
 	a, b, c := threeStores(t)

@@ -152,9 +152,14 @@ type Declared struct {
 	// Secrets and HostKeys are the former ones, by name and by node address.
 	Secrets  map[string][]byte
 	HostKeys map[string]string
+	// SSHKeys are private keys by node ("": of the cluster), at most MostDeclaredKeys.
+	SSHKeys map[string][]byte
 	// Identity is the cluster's identity in another store; zero: unknown.
 	Identity cke.Identity
 }
+
+// MostDeclaredKeys is how many SSH keys the transaction that declares a cluster has room for: etcd takes 128 operations.
+const MostDeclaredKeys = 64
 
 // AskRestore requests a restore of the cluster. ErrNotFound: there is no such cluster. ErrConflict: it was to be
 // declared and exists already.
@@ -228,6 +233,16 @@ func (s *Store) restoreOps(ctx context.Context, cluster string, t cke.Task, aske
 	for name, value := range d.Secrets {
 		if err == nil {
 			err = secret(name, value)
+		}
+	}
+	for node, pem := range d.SSHKeys {
+		if err != nil {
+			break
+		}
+		if err = checkKeyName(cluster, node); err == nil {
+			var op clientv3.Op
+			op, err = s.sealSSHKey(ctx, cluster, node, pem)
+			ops = append(ops, op)
 		}
 	}
 	return ops, err

@@ -143,7 +143,9 @@ func TestAskRestore_HandsOverOneOrderWithWhatItNeeds(t *testing.T) {
 	inc := cke.NewIncarnation(testCluster("prod").WithDefaults(), nil, time.Now().Add(-time.Hour))
 	was := cke.NewIdentity(&inc, inc.Founders)
 	was.Authorities = cke.Authorities{Peer: cke.AuthorityRecord{Current: cke.CA{Fingerprint: "ab"}, Next: &cke.CA{Generation: 1, Fingerprint: "cd"}, Phase: cke.AuthorityIssues}}
+	pem := newSSHKey(t, "")
 	asked := RestoreAsked{Key: []byte("AGE"), Declare: &Declared{
+		SSHKeys: map[string][]byte{"cp1": pem},
 		Cluster: testCluster("prod"), Source: []byte("name: prod"),
 		Secrets: map[string][]byte{"pki/peer-ca": []byte("CA")}, HostKeys: map[string]string{"10.0.0.11": "ssh-ed25519 AAAA"},
 		Identity: was,
@@ -171,6 +173,9 @@ func TestAskRestore_HandsOverOneOrderWithWhatItNeeds(t *testing.T) {
 	ca, caErr := s.Secrets("prod").Secret(ctx, "pki/peer-ca")
 	if err != nil || caErr != nil || string(key) != "AGE" || string(ca) != "CA" {
 		t.Fatalf("%q, %v; %q, %v", key, err, ca, caErr)
+	}
+	if login, err := s.SSHKey(ctx, "prod", "cp1"); err != nil || !bytes.Equal(login, pem) { // the order is never without it
+		t.Errorf("the key of a node: %v", err)
 	}
 	// Nothing is ever bootstrapped in its place.
 	term := campaign(t, s, "prod", "here")

@@ -39,6 +39,21 @@ func (s *Store) SetSSHKey(ctx context.Context, cluster, node string, pem []byte)
 		return err
 	}
 	tried := "set the SSH key of " + keyName(cluster, node)
+	if cluster != "" {
+		if err := s.room(ctx, s.keys.sshKeys(cluster), s.keys.sshKey(cluster, node), keptHostKeys, "SSH keys of "+cluster); err != nil {
+			return s.fail(tried, err)
+		}
+	}
+	op, err := s.sealSSHKey(ctx, cluster, node, pem)
+	if err != nil {
+		return err
+	}
+	return s.putOf(ctx, cluster, tried, op)
+}
+
+// sealSSHKey returns what puts a sealed private key.
+func (s *Store) sealSSHKey(ctx context.Context, cluster, node string, pem []byte) (clientv3.Op, error) {
+	tried := "set the SSH key of " + keyName(cluster, node)
 	signer, err := ssh.ParsePrivateKey(pem)
 	if err != nil {
 		e := &cke.Error{Code: cke.CodeSSHKey, What: tried, Err: err, Unchanged: true}
@@ -46,25 +61,16 @@ func (s *Store) SetSSHKey(ctx context.Context, cluster, node string, pem []byte)
 		if errors.As(err, &locked) {
 			e.Facts, e.Try = []string{"it is protected by a passphrase, which the daemon cannot enter"}, "ckecli ssh-key set FILE"
 		}
-		return e
+		return clientv3.Op{}, e
 	}
 	key := s.keys.sshKey(cluster, node)
-	if cluster != "" {
-		if err := s.room(ctx, s.keys.sshKeys(cluster), key, keptHostKeys, "SSH keys of "+cluster); err != nil {
-			return s.fail(tried, err)
-		}
-	}
 	b, err := s.seal(ctx, key, pem)
 	if err != nil {
-		return s.fail(tried, err)
+		return clientv3.Op{}, s.fail(tried, err)
 	}
 	pub := signer.PublicKey()
-	op, err := put(key, sshKey{Age: b, SSHKeyInfo: SSHKeyInfo{Cluster: cluster, Node: node, SetAt: time.Now().UTC(),
+	return put(key, sshKey{Age: b, SSHKeyInfo: SSHKeyInfo{Cluster: cluster, Node: node, SetAt: time.Now().UTC(),
 		Fingerprint: ssh.FingerprintSHA256(pub), PublicKey: strings.TrimSpace(string(ssh.MarshalAuthorizedKey(pub)))}})
-	if err != nil {
-		return err
-	}
-	return s.putOf(ctx, cluster, tried, op)
 }
 
 // SSHKey returns the private key to log in to a node with: its own, else the cluster's, else that of all clusters.

@@ -52,7 +52,7 @@ func (s *session) heard(t told) {
 		return
 	case l.ahead.revision <= last:
 		l.ahead, l.silent = t, 0
-	case l.last != last || s.suspended():
+	case l.last != last || s.suspended() || s.doubted() && s.begun == nil:
 		l.silent = 0
 	default:
 		l.silent++
@@ -69,14 +69,22 @@ func (s *session) prove() {
 	}
 }
 
-// receive is called when changes come: they may have been made long ago if nothing has proved the watch since.
-func (s *session) receive() {
-	l, now := &s.life, s.t.c.Now()
-	l.vain = 0
-	if backup.Since(l.proof, now) > s.limit() {
-		s.at.watched, l.proof, s.broken = now.UTC(), now, true
-		s.authTry.Reset(0)
+// receive is called when changes come. They may have been made long ago, or by another history, if nothing has proved the watch since: they
+// are received again once the histories were compared.
+func (s *session) receive() error {
+	s.life.vain = 0
+	if s.unproved() {
+		return errWatchAgain
 	}
+	return nil
+}
+
+func (s *session) unproved() bool { return backup.Since(s.life.proof, s.t.c.Now()) > s.limit() }
+
+// prime counts the watch as unbroken from now on.
+func (s *session) prime() {
+	s.life.proof = s.t.c.Now()
+	s.at.watched = s.life.proof.UTC()
 }
 
 // silentWatch returns an error if the watch has to start again, through another member.

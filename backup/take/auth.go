@@ -14,19 +14,25 @@ import (
 // askAuth asks for the revision of users and roles, and of the cluster, now and then: a cluster in which nothing else changes, or
 // whose watch is silent, has no deltas with which it could be asked.
 func (s *session) askAuth() {
-	known, broken := s.known(), s.broken
-	s.broken = false
+	if s.asking {
+		return
+	}
+	s.asking = true
+	known, doubt, of := s.known(), s.asDoubted(), s.doubt.raised
+	if s.begun != nil { // a comparison has to follow the start of the watch
+		doubt, of = nil, 0
+	}
 	go contain.Work(func() {
-		a := authAnswer{broken: broken, told: told{asked: s.t.c.Now()}}
-		if a.auth, a.told.revision, a.err = s.o.auth(s.ctx); a.err == nil && (broken || a.told.revision < known.revision) {
-			now, err := s.k.revision(s.ctx)
-			if err == nil {
-				err = s.t.refuseHistory(s.ctx, s.k, known, now)
-			}
-			a.err, a.broken = err, err != nil
+		a := authAnswer{told: told{asked: s.t.c.Now()}}
+		if a.err = s.compare(doubt); a.err == nil {
+			a.compared = of
+			a.auth, a.told.revision, a.err = s.o.auth(s.ctx)
+		}
+		if a.err == nil && a.told.revision < known.revision {
+			a.err = s.compare(&known)
 		}
 		s.auth(a)
-	}, func(err error) { s.auth(authAnswer{broken: broken, err: err}) })()
+	}, func(err error) { s.auth(authAnswer{err: err}) })()
 }
 
 func (s *session) auth(a authAnswer) {
@@ -38,19 +44,24 @@ func (s *session) auth(a authAnswer) {
 
 // authAnswer comes with what was noticed of the cluster's history on the way.
 type authAnswer struct {
-	auth   backup.UsersState
-	told   told
-	broken bool // its history has still to be compared
-	err    error
+	auth     backup.UsersState
+	told     told
+	compared int // its history is the one known, as far as was doubted when it was asked
+	err      error
 }
 
 func (s *session) authAnswered(a authAnswer) error {
+	s.asking = false
+	s.settled(a.compared)
 	pause := time.Duration(s.t.c.Delta.Period)
-	if s.broken { // the watch was cut meanwhile
+	switch {
+	case !s.doubted() || s.begun != nil:
+	case a.err == nil: // the watch was cut meanwhile
 		pause = 0
+	default:
+		pause = min(pause, compareRetry)
 	}
 	s.authTry.Reset(pause)
-	s.broken = s.broken || a.broken
 	if stop := new(stopError); errors.As(a.err, &stop) {
 		return stop
 	}
@@ -67,7 +78,7 @@ func (s *session) authAnswered(a authAnswer) error {
 
 // authSeen asks for a full when users or roles are no longer those of the newest one.
 func (s *session) authSeen(seen backup.UsersState) {
-	if !s.broken { // else the history has still to be compared
+	if !s.doubted() { // else the history has still to be compared
 		s.authTry.Reset(time.Duration(s.t.c.Delta.Period))
 	}
 	s.authNow = s.authNow.Later(seen)

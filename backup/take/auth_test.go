@@ -16,7 +16,7 @@ func TestAuth_FastDeltasPutOffNoComparison(t *testing.T) {
 			t.Fatal(err)
 		}
 		period := time.Duration(taker.c.Delta.Period)
-		s := &session{t: taker, broken: true, authTry: time.NewTimer(period), at: position{authOK: true}}
+		s := &session{t: taker, doubt: doubt{raised: 1}, authTry: time.NewTimer(period), at: position{authOK: true}}
 		for range 10 {
 			s.authSeen(backup.UsersState{})
 			time.Sleep(period / 4)
@@ -27,7 +27,7 @@ func TestAuth_FastDeltasPutOffNoComparison(t *testing.T) {
 		default:
 			t.Error("it was put off")
 		}
-		s.broken = false
+		s.doubt.settled = 1
 		s.authTry.Reset(period)
 		for range 10 { // else nobody has to ask
 			s.authSeen(backup.UsersState{})
@@ -49,7 +49,7 @@ func TestAuth_ACutDuringAComparisonIsComparedAtOnce(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := &session{t: taker, broken: true, authTry: stopped(), at: position{authOK: true}}
+		s := &session{t: taker, doubt: doubt{raised: 1}, authTry: stopped(), at: position{authOK: true}}
 		if err := s.begin(); err != nil {
 			t.Fatal(err)
 		}

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -32,6 +33,8 @@ type cluster struct {
 	c *Config
 	// all spreads over every member but learners; watches and linearizable reads go through it.
 	all *clientv3.Client
+	// watching is the one through which changes are watched; nil: all.
+	watching atomic.Pointer[clientv3.Client]
 
 	mu  sync.Mutex
 	one map[string]*clientv3.Client // to a single member
@@ -48,6 +51,7 @@ func dial(c *Config) (*cluster, error) {
 func connect(c *Config, endpoints ...string) (*clientv3.Client, error) {
 	options := []grpc.DialOption{
 		grpc.WithInitialWindowSize(streamWindow), grpc.WithInitialConnWindowSize(streamWindow), grpc.WithReadBufferSize(readBuffer),
+		grpc.WithChainStreamInterceptor(refuseResumed),
 	}
 	if c.ClusterID != "" {
 		options = append(options, sameCluster(c.ClusterID)...)

@@ -17,11 +17,12 @@ func (s *session) send() error {
 	if s.at.newer.Place().Revision < s.builder.Last() {
 		s.at.base, s.at.newer = cmp.Or(s.at.newer, s.at.base), nil
 	}
-	d, at := s.builder, s.at
+	d, at, doubt := s.builder, s.at, s.asDoubted()
+	s.underway = point{revision: d.Last(), mark: d.Mark()}
 	s.sentSize = d.Size()
 	sent := make(chan sentDelta, 1)
 	s.sent = sent
-	go contain.Work(func() { sent <- s.store(d, at) }, func(err error) { sent <- sentDelta{err: err} })()
+	go contain.Work(func() { sent <- s.store(d, at, doubt) }, func(err error) { sent <- sentDelta{err: err} })()
 	s.at.sequence++
 	s.at.next = d.Last() + 1
 	s.due = false
@@ -30,15 +31,22 @@ func (s *session) send() error {
 }
 
 // store completes a delta with what etcd says of its leases and data, and writes it. It continues trying until the
-// session ends: what it holds is nowhere else.
-func (s *session) store(d *backup.DeltaWriter, at position) (r sentDelta) {
+// session ends: what it holds is nowhere else. A cluster that may have another history by now, or does not answer, is asked nothing.
+func (s *session) store(d *backup.DeltaWriter, at position, doubt *point) (r sentDelta) {
 	c := &s.t.c
 	h := backup.Header{
 		Place:  backup.DeltaPlace(c.Cluster, c.Lineage, at.stream, at.sequence, at.next),
 		Writer: c.Writer, Term: c.Term, Signer: c.Signer, Origin: c.Origin, After: at.after, Base: at.base, Watched: at.watched,
 	}
-	var err error
-	if r.leases, err = s.o.leases(s.ctx, d.Last()); err != nil {
+	err := s.compare(doubt)
+	if stop := new(stopError); errors.As(err, &stop) {
+		return sentDelta{err: stop}
+	}
+	ask := err == nil
+	if ask {
+		r.leases, err = s.o.leases(s.ctx, d.Last())
+	}
+	if err != nil {
 		// They are not made up: the delta has none, and a full follows.
 		c.Log.Warn("leases of a delta are unknown", "error", err)
 		r.noLeases = true
@@ -54,10 +62,12 @@ func (s *session) store(d *backup.DeltaWriter, at position) (r sentDelta) {
 			return sentDelta{err: err}
 		}
 	}
-	h.Hashes = s.o.deltaHash(s.ctx, d.Last())
-	r.told.asked = c.Now()
-	if r.auth, r.told.revision, err = s.o.auth(s.ctx); err == nil {
-		r.authOK, h.AuthRevision, h.AuthEnabled = true, r.auth.Revision, r.auth.Enabled
+	if ask {
+		h.Hashes = s.o.deltaHash(s.ctx, d.Last())
+		r.told.asked = c.Now()
+		if r.auth, r.told.revision, err = s.o.auth(s.ctx); err == nil {
+			r.authOK, h.AuthRevision, h.AuthEnabled = true, r.auth.Revision, r.auth.Enabled
+		}
 	}
 	content, h, err := d.Seal(h)
 	if err != nil {

@@ -66,11 +66,15 @@ func (s *session) startFull() {
 	// It must reach the run that continues, or changes would be missing between them, and be the newest full: that has the users and roles that count.
 	revision := max(s.at.begins-1, s.owed, s.t.newestMerged().Last)
 	known := backup.Header{Stored: s.stored, After: s.at.after, RaftIndex: s.at.known.index, AuthRevision: s.authNow.Revision, AuthEnabled: s.authNow.Enabled}
-	c := s.t.c
+	c, doubt := s.t.c, s.asDoubted()
 	c.Guard = s.t.guard
 	s.t.setFull(true)
 	go contain.Work(func() {
 		defer s.t.setFull(false)
+		if stop := new(stopError); errors.As(s.compare(doubt), &stop) {
+			done <- result{err: stop}
+			return
+		}
 		h, err := takeFull(s.ctx, &c, s.k, s.o, revision, known)
 		done <- result{h, err}
 	}, func(err error) { done <- result{err: err} })()
@@ -86,8 +90,7 @@ func (s *session) fullDone(r result) error {
 		return stop
 	}
 	if errors.Is(r.err, ErrDiverged) {
-		s.broken = true
-		s.authTry.Reset(0)
+		s.suspect()
 	}
 	if r.err != nil {
 		s.t.tell(Event{Type: FullFailed, Err: r.err})

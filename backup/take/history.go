@@ -1,6 +1,7 @@
 package take
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -93,7 +94,8 @@ func (k *cluster) caughtUp(ctx context.Context, endpoint string) (uint64, error)
 func (k *cluster) mark(ctx context.Context, revision int64) (string, error) {
 	ctx, cancel := context.WithTimeout(clientv3.WithRequireLeader(ctx), requestTimeout)
 	defer cancel()
-	for w := range k.all.Watch(ctx, "\x00", clientv3.WithFromKey(), clientv3.WithRev(revision-1), clientv3.WithFragment()) {
+	cli := cmp.Or(k.watching.Load(), k.all)
+	for w := range cli.Watch(withOneStream(ctx), "\x00", clientv3.WithFromKey(), clientv3.WithRev(revision-1), clientv3.WithFragment()) {
 		if w.CompactRevision > 0 || errors.Is(w.Err(), rpctypes.ErrCompacted) {
 			return "", nil
 		}
@@ -159,6 +161,9 @@ func (t *Taker) wasRefused(ctx context.Context) (doubt bool, err error) {
 // known is how far the history of this session is known.
 func (s *session) known() point {
 	p := s.at.known
+	if s.underway.revision > p.revision {
+		p.revision, p.mark = s.underway.revision, s.underway.mark
+	}
 	if last := s.builder.Last(); last > p.revision {
 		p.revision, p.mark = last, s.builder.Mark()
 	}

@@ -24,8 +24,9 @@ type session struct {
 
 	mode     mode
 	received bool // something came by the watch
-	broken   bool // the watch was: the history has to be compared again
+	doubt    doubt
 	at       position
+	underway point                   // of the delta on its way
 	begun    chan clientv3.WatchChan // gives events once a member has taken the watch; nil: none is on its way
 	events   clientv3.WatchChan
 	endWatch context.CancelFunc
@@ -47,6 +48,7 @@ type session struct {
 	hurry   chan struct{} // ends a pause between attempts
 	authTry *time.Timer   // fires when users and roles, and the cluster's revision, are to be asked for
 	auths   chan authAnswer
+	asking  bool              // an answer is on its way
 	authNow backup.UsersState // as etcd last reported them
 	life    life
 
@@ -123,6 +125,7 @@ func (s *session) begin() (err error) {
 }
 
 func (s *session) loop(parent context.Context) error {
+	s.prime()
 	s.watch()
 	defer func() { s.endWatch() }()
 	for {
@@ -132,7 +135,10 @@ func (s *session) loop(parent context.Context) error {
 			return s.shutdown()
 		case s.events = <-s.begun:
 			s.begun = nil
-		case w, ok := <-s.events:
+			if s.doubted() { // from here on nothing that the cluster loses goes unnoticed
+				s.authTry.Reset(0)
+			}
+		case w, ok := <-s.readable():
 			err = s.take(w, ok)
 		case <-s.slow.C:
 			s.overflowed = true
@@ -157,10 +163,8 @@ func (s *session) loop(parent context.Context) error {
 		if errors.Is(err, errWatchAgain) {
 			s.endWatch()
 			s.pause(parent)
-			s.watch()
+			s.watchAgain(errors.Is(err, errCut))
 			err = nil
-			s.broken = true
-			s.authTry.Reset(0)
 		}
 		if err == nil {
 			err = s.step()
@@ -181,11 +185,10 @@ func (s *session) watch() {
 	begun := make(chan clientv3.WatchChan, 1)
 	s.endWatch, s.begun, s.events = cancel, begun, nil
 	from := s.builder.Last() + 1
-	s.life.proof = s.t.c.Now()
-	s.at.watched = s.life.proof.UTC()
 	client := s.watched()
+	s.k.watching.Store(client) // others may be silent
 	go contain.Work(func() {
-		begun <- client.Watch(clientv3.WithRequireLeader(ctx), "\x00", clientv3.WithFromKey(),
+		begun <- client.Watch(clientv3.WithRequireLeader(withOneStream(ctx)), "\x00", clientv3.WithFromKey(),
 			clientv3.WithRev(from), clientv3.WithFragment(), clientv3.WithProgressNotify())
 	}, func(error) {
 		ended := make(chan clientv3.WatchResponse)
@@ -220,6 +223,9 @@ func (s *session) take(w clientv3.WatchResponse, ok bool) error {
 	if w.CompactRevision > s.builder.Last()+1 || errors.Is(w.Err(), rpctypes.ErrCompacted) {
 		return s.gap(fmt.Errorf("etcd compacted to revision %d before its changes were backed up", w.CompactRevision))
 	}
+	if errors.Is(w.Err(), errResumed) {
+		return errCut
+	}
 	if err := w.Err(); err != nil {
 		s.t.tell(Event{Type: ClusterFailed, Err: fmt.Errorf("receive the changes of the cluster: %w", err)})
 		return errWatchAgain
@@ -232,7 +238,9 @@ func (s *session) take(w clientv3.WatchResponse, ok bool) error {
 		s.changes = append(s.changes, changeOf(e))
 	}
 	s.received = true
-	s.receive()
+	if err := s.receive(); err != nil {
+		return err
+	}
 	empty := s.builder.Empty()
 	if err := s.builder.Add(s.changes, s.t.c.Now()); err != nil {
 		if errors.Is(err, backup.ErrGap) {
@@ -302,7 +310,7 @@ func (s *session) bound() error {
 		s.slow.Reset(time.Duration(s.t.c.Delta.Period))
 	case s.suspended() && s.buffered() <= s.t.c.Buffer/2:
 		s.slow.Stop()
-		s.watch()
+		s.watchAgain(false)
 		if s.overflowed {
 			s.overflowed = false
 			s.startFull()

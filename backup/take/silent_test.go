@@ -139,3 +139,43 @@ func TestTaker_AWatchThatWasCutIsNotUnbroken(t *testing.T) {
 		t.Errorf("%+v, %v; before the cut %d", f, err, before)
 	}
 }
+
+// The cluster loses its newest changes while the watch is cut, and clients make more than it has lost before the watch is back.
+func TestTaker_AnotherHistoryBehindACutWatchIsNotContinued(t *testing.T) {
+	t.Parallel()
+	for name, ahead := range map[string]time.Duration{"shortly": 0, "for long": time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, b := etcdtest.Start(t, etcdtest.Options{}), backuptest.NewMemory()
+			cut := &cutter{}
+			c, now := taketest.Config(s, b), &clock{}
+			c.Endpoints, c.Now = []string{cut.start(t, s.Address)}, now.now
+			c.Delta.Period = cke.Duration(50 * time.Millisecond)
+			r := taketest.Start(t, s, c)
+			r.Await(take.FullStored)
+			var last int64
+			for range 10 {
+				last = r.Put("k", "first life")
+			}
+			awaitTaker(t, "all stored", func() bool { return r.Taker.Status().Revision >= last })
+			cut.set(true)
+			before := len(backups(t, b))
+			other := secondLife(t)
+			for range 200 { // the log is longer than that of the first life
+				if _, err := other.Server.Client.Grant(etcdtest.Context(t), 1000); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for other.Put("k", "second life") <= last+10 {
+			}
+			now.putForward(ahead)
+			cut.move(other.Server.Address)
+			if err := r.Ended(); !errors.Is(err, take.ErrDiverged) {
+				t.Fatal(err)
+			}
+			if n := len(backups(t, b)); n != before {
+				t.Errorf("%d backups instead of %d", n, before)
+			}
+		})
+	}
+}

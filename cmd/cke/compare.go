@@ -29,6 +29,11 @@ func (s *snapshots) compare(ctx context.Context, id string, o cke.RestoreOrder, 
 		}
 		notes = append(notes, more...)
 	}
+	if refusal == nil {
+		if refusal, err = s.noSecond(ctx, o, own); err != nil {
+			return err
+		}
+	}
 	r, recorded, err := s.onRecord(ctx, id)
 	switch {
 	case err != nil:
@@ -57,8 +62,12 @@ func (s *snapshots) identity(ctx context.Context) (cke.Identity, error) {
 	return s.store.Identity(ctx, s.cluster)
 }
 
-// ownTargetWithin is how long the target of the cluster file is tried, which may be lost with the cluster.
-const ownTargetWithin = 30 * time.Second
+const (
+	// ownTargetWithin is how long the target of the cluster file is tried, which may be lost with the cluster.
+	ownTargetWithin = 30 * time.Second
+	// listWithin is how long a target that answers may take to list what it has.
+	listWithin = 5 * time.Minute
+)
 
 // compareDeclared compares a cluster that was declared to be restored, which no keeper compares, with the target that its cluster file
 // names, where the order names another one: that may be a copy of before.
@@ -72,17 +81,22 @@ func (s *snapshots) compareDeclared(ctx context.Context, o cke.RestoreOrder, own
 	if err != nil || url == "" || url == o.Target {
 		return nil, nil, err
 	}
-	within, cancel := context.WithTimeout(ctx, ownTargetWithin)
-	defer cancel()
 	credentials, err := targetCredentials(ctx, s.store, s.cluster, url)
 	if err != nil {
 		return nil, nil, err
 	}
-	t, err := target.Open(within, url, credentials)
+	t, err := target.Open(ctx, url, credentials)
 	if err == nil {
 		defer t.Close()
 		own.Bucket, own.Past = t, backup.Past{}
-		refusal, notes, err = own.CompareBeside(within, o, status.Beside(url), s.identity)
+		err = own.Answers(ctx, ownTargetWithin)
+	}
+	if err == nil {
+		within, cancel := context.WithTimeout(ctx, listWithin)
+		defer cancel()
+		if refusal, notes, err = own.CompareBeside(within, o, status.Beside(url), s.identity); within.Err() != nil && ctx.Err() == nil {
+			return nil, nil, cannotExtract(ctx, o, fmt.Errorf("the target that the cluster file names answers, but did not list what it has within %s: %w", listWithin, err))
+		}
 	}
 	switch {
 	case err == nil:

@@ -96,7 +96,7 @@ func runRecover(ctx context.Context, a *app, s store, from string, o orderOption
 // on without each other or failed, says nothing about which of them to continue from.
 func (a *app) freshStatus(ctx context.Context, s store, cluster string) (cke.Status, error) {
 	st, err := s.Status(ctx, cluster)
-	if err != nil || a.age(st) <= words.StaleAfter {
+	if err != nil || a.age(st).Abs() <= words.StaleAfter { // one from the future is of a clock that is behind here, and may be hours old
 		return st, err
 	}
 	waiting, cancel := context.WithTimeout(ctx, a.silence)
@@ -109,7 +109,11 @@ func (a *app) freshStatus(ctx context.Context, s store, cluster string) (cke.Sta
 	if ctx.Err() != nil {
 		return st, ctx.Err()
 	}
-	return st, refused(&cke.Error{Code: cke.CodeCannot, What: fmt.Sprintf("what the members of %s have is not known: its status is %s old, and no daemon stores another one", cluster, term.Age(a.age(st))),
+	age := term.Age(a.age(st)) + " old"
+	if a.age(st) < 0 {
+		age = "from " + term.Age(-a.age(st)) + " ahead of this host's clock"
+	}
+	return st, refused(&cke.Error{Code: cke.CodeCannot, What: fmt.Sprintf("what the members of %s have is not known: its status is %s, and no daemon stores another one", cluster, age),
 		Unchanged: true, Try: "ckecli status"})
 }
 

@@ -288,6 +288,9 @@ func (r *restoring) ask(ctx context.Context, t cke.Task) error {
 			return err
 		}
 	}
+	if r.asked.Declare != nil && len(r.sshKeys) <= storage.MostDeclaredKeys { // without them no node answers, and the order would be refused
+		r.asked.Declare.SSHKeys, r.sshKeys = r.sshKeys, nil
+	}
 	if err := r.store.AskRestore(ctx, r.cluster, t, r.asked); err != nil {
 		return detached(ctx, err, "it is not known whether the leader was asked", r.app.again(r.cluster, "history"))
 	}

@@ -68,7 +68,7 @@ func (r *restoring) noSecond(ctx context.Context, o backupOptions, from *backups
 		return nil
 	}
 	id, err := r.store.Identity(ctx, r.cluster)
-	if err != nil || id.LifeBeside() != "" && id.Incarnation.State != cke.Abandoned {
+	if err != nil || !id.BringsSecond() {
 		return err
 	}
 	targets := []*backups{from}
@@ -94,17 +94,28 @@ func (r *restoring) noSecond(ctx context.Context, o backupOptions, from *backups
 		if r.imports != nil {
 			code, data = cke.CodeImport, r.imports.plan.File
 		}
-		return refused(&cke.Error{Code: code, What: fmt.Sprintf("%s has backups of a cluster %s, or its identity, and the store has no record of it", b.where, r.cluster), Unchanged: true,
-			Facts: []string{"its members may serve", "restore it first, from that target: then its data can be replaced by that of " + data}, Try: "give the new cluster another name"})
+		return refused(backup.SecondOf(code, b.where, r.cluster, data))
 	}
 	return nil
 }
 
+// unreadable refuses other data for such a cluster where the target cannot be read from here; nil: the leader reads it.
+func (r *restoring) unreadable(ctx context.Context, err error) error {
+	if r.order.Source == r.cluster {
+		return nil
+	}
+	id, failed := r.store.Identity(ctx, r.cluster)
+	if failed != nil || !id.BringsSecond() {
+		return failed
+	}
+	return refused(&cke.Error{Code: cke.CodeTarget, What: "the target cannot be read from here, and may have another cluster " + r.cluster, Err: err, Unchanged: true,
+		Facts: []string{"the store has no incarnation of cluster " + r.cluster + ", and members that the target names may serve"}, Try: "the same command with what opens the target: --credentials FILE, or the environment of the service"})
+}
+
 // unknownOf reports whether a target has backups or an identity of a cluster of this name that its identity in the store does not know.
 func (b *backups) unknownOf(ctx context.Context, cluster string, id cke.Identity) (bool, error) {
-	there, err := b.of(cluster).Incarnations(ctx)
-	known := append(id.IDs(), id.Deleted...)
-	return slices.ContainsFunc(there, func(i string) bool { return !slices.Contains(known, i) }), b.fail(ctx, "list the backups", err)
+	unknown, err := b.of(cluster).HasUnknown(ctx, id)
+	return unknown, b.fail(ctx, "list the backups", err)
 }
 
 // again is the command for a cluster that is declared already.

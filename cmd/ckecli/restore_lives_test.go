@@ -105,6 +105,8 @@ func TestRestore_AnotherClustersBackupsBesideThoseOfTheName(t *testing.T) {
 	h.backUp("other")
 	_, stderr := h.run(exitRefused, args...)
 	contains(t, stderr, "error[CKE317]", "backups of a cluster other", "its members may serve", "another name")
+	_, stderr = h.run(exitRefused, append(args, "--profile", "x", "--from", "s3://b/x?region=eu-west-1")...) // no such profile
+	contains(t, stderr, "error[CKE405]", "may have another cluster other", "--credentials")
 }
 
 // An extract of the newest state is refused as a restore of it is, unless no store is read.

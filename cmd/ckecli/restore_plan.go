@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -76,7 +77,7 @@ func (r *restoring) look(ctx context.Context, o backupOptions, at backup.At) err
 	}
 	b, err := r.app.openBackups(ctx, o)
 	if err != nil {
-		return note(err)
+		return cmp.Or(r.unreadable(ctx, err), note(err))
 	}
 	defer b.Close()
 	b.past = backup.OnRecord(ctx, r.store, r.order.Source, r.order.Target)

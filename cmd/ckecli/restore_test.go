@@ -85,6 +85,12 @@ func TestRecover_ChoosesFromNoOldStatus(t *testing.T) {
 	if _, stderr := h.run(exitRefused, "recover", "--plan"); !strings.Contains(stderr, "is 7h") {
 		t.Error(stderr)
 	}
+	// Here the clock is behind: the status may be old all the same.
+	seen.ObservedAt = time.Now().Add(3 * time.Hour)
+	l.status(seen)
+	if _, stderr := h.run(exitRefused, "recover", "--plan"); !strings.Contains(stderr, "ahead of this host's clock") {
+		t.Error(stderr)
+	}
 	// A clock that is ahead hides no daemon that observes.
 	h.silence = limit
 	c := h.start("recover", "--plan")

@@ -20,10 +20,12 @@ const (
 	Even Reason = "balance"
 	// Stop: its leader daemon stops.
 	Stop Reason = "stop"
+	// Unreachable: its leader daemon reaches none of its nodes, and another one may.
+	Unreachable Reason = "unreachable"
 )
 
 // Reasons returns all of them.
-func Reasons() []Reason { return []Reason{Prefer, Even, Stop} }
+func Reasons() []Reason { return []Reason{Prefer, Even, Stop, Unreachable} }
 
 // Move is one handover.
 type Move struct {
@@ -52,33 +54,69 @@ const (
 )
 
 // Plan returns the handovers after which each cluster is led by a daemon on a host that it prefers, if one is alive, and no daemon
-// leads a tenth more than another one that could take a cluster. Where each daemon may lead each cluster, there are no fewer, and once
-// some of them are made, the plan is the others.
+// leads a tenth more than another one that could take one of its clusters. Where each daemon may lead each cluster, there are no fewer,
+// and once some of them are made, the plan is the others.
 func Plan(f cke.Fleet, o Options) []Move {
-	s := newState(f, o)
+	s, _ := planned(f, o)
+	var moves []Move
+	for _, c := range s.clusters {
+		if c.now != c.was {
+			moves = append(moves, s.moved(c, c.now))
+		}
+	}
+	return moves
+}
+
+// Steps returns those handovers of a plan that a daemon makes now. Others of the plan may not be made: their daemons know what this
+// one does not. So to even out, it hands over only to one that leads fewer as it is. Each such handover makes the loads more even, so
+// no cluster goes to and fro.
+func Steps(f cke.Fleet, daemon string, o Options) []Move {
+	s, least := planned(f, o)
+	me, ok := s.index[daemon]
+	if !ok {
+		return nil
+	}
+	load := newState(f, o).load
+	var moves []Move
+	for _, st := range s.steps {
+		c := st.cluster
+		if c.was != me || c.now == me || st.from != me || slices.ContainsFunc(moves, func(m Move) bool { return m.Cluster == c.name }) {
+			continue
+		}
+		if c.may[me] && load[me]-load[c.now] < least {
+			continue
+		}
+		load[me]--
+		load[c.now]++
+		moves = append(moves, s.moved(c, c.now))
+	}
+	return moves
+}
+
+// planned is the state that a plan leads to, and the least difference of which it leaves none.
+func planned(f cke.Fleet, o Options) (s *state, least int) {
+	s = newState(f, o)
+	least = max(smallest, ceil(len(s.clusters), part*max(1, len(s.daemons))))
+	if o.Eager {
+		least = smallest
+	}
 	for _, c := range s.clusters {
 		if !c.may[c.now] && !c.pinned {
 			s.move(c, s.least(c))
 		}
 	}
-	least := max(smallest, ceil(len(s.clusters), part*max(1, len(s.daemons))))
-	if o.Eager {
-		least = smallest
-	}
 	for s.level(least) {
 	}
-	var moves []Move
-	for _, c := range s.clusters {
-		if c.now == c.was {
-			continue
-		}
-		m := Move{c.name, s.daemons[c.was].ID, s.daemons[c.now].ID, Even}
-		if !c.may[c.was] {
-			m.Reason = Prefer
-		}
-		moves = append(moves, m)
+	return s, least
+}
+
+// moved is the handover of a cluster from the daemon that leads it to another one.
+func (s *state) moved(c *cluster, to int) Move {
+	m := Move{c.name, s.daemons[c.was].ID, s.daemons[to].ID, Even}
+	if !c.may[c.was] {
+		m.Reason = Prefer
 	}
-	return moves
+	return m
 }
 
 // Leave returns who gets the clusters of a daemon that stops. One that no other daemon waits for is left out.
@@ -104,6 +142,23 @@ func Leave(f cke.Fleet, daemon string) []Move {
 	return moves
 }
 
+// Elsewhere returns who gets a cluster whose leader daemon reaches none of its nodes; false: none may. It is the daemon that has waited
+// longest, whatever is preferred: a daemon that hands over queues up last, so each is tried before one is tried again.
+func Elsewhere(f cke.Fleet, name string, o Options) (Move, bool) {
+	s := newState(f, o)
+	i := slices.IndexFunc(s.clusters, func(c *cluster) bool { return c.name == name })
+	k := slices.IndexFunc(f.Clusters, func(l cke.Led) bool { return l.Cluster == name })
+	if i < 0 {
+		return Move{}, false
+	}
+	for _, id := range f.Clusters[k].Waiting {
+		if to, ok := s.index[id]; ok && s.clusters[i].waits[to] {
+			return Move{name, f.Clusters[k].By, id, Unreachable}, true
+		}
+	}
+	return Move{}, false
+}
+
 // Loads returns how many clusters each daemon leads, after some moves.
 func Loads(f cke.Fleet, after []Move) map[string]int {
 	loads := map[string]int{}
@@ -123,6 +178,13 @@ type state struct {
 	index    map[string]int
 	load     []int
 	clusters []*cluster // that one of them leads, by name
+	steps    []step
+}
+
+// step is one move of a plan, before others of it.
+type step struct {
+	cluster  *cluster
+	from, to int
 }
 
 // cluster has its leader daemons, and who may be that, by their index.
@@ -153,7 +215,7 @@ func newState(f cke.Fleet, o Options) *state {
 		}
 		c := &cluster{name: l.Cluster, was: by, now: by, waits: make([]bool, len(s.daemons)), may: make([]bool, len(s.daemons)), pinned: o.Pinned != nil && o.Pinned(l.Cluster)}
 		for _, id := range l.Waiting {
-			if i, ok := s.index[id]; ok && (o.Shuns == nil || !o.Shuns(l.Cluster, id)) {
+			if i, ok := s.index[id]; ok && i != by && (o.Shuns == nil || !o.Shuns(l.Cluster, id)) {
 				c.waits[i] = true
 			}
 		}
@@ -174,6 +236,7 @@ func newState(f cke.Fleet, o Options) *state {
 }
 
 func (s *state) move(c *cluster, to int) {
+	s.steps = append(s.steps, step{c, c.now, to})
 	s.load[c.now]--
 	s.load[to]++
 	c.now = to
@@ -190,27 +253,23 @@ func (s *state) least(c *cluster) int {
 	return best
 }
 
-// level moves one cluster from the daemon that leads the most to the one that leads the fewest, or passes it on through others if
-// none of the first may be led by the second. It reports false if no two differ by least that can be brought together.
+// level moves one cluster from the daemon that leads the most to the one that leads the fewest of those that may lead it. It reports
+// false if no two differ by least that can be brought together. A cluster is not passed on through a third daemon, which may not do its
+// part.
 func (s *state) level(least int) bool {
+	best, from, to := 0, 0, 0
 	edges := s.edges()
-	type pair struct {
-		differ int
-		path   []int
-	}
-	var best pair
-	for from := range s.daemons {
-		for to, path := range s.paths(from, edges) {
-			differ := s.load[from] - s.load[to]
-			if differ >= least && path != nil && (differ > best.differ || differ == best.differ && len(path) < len(best.path)) {
-				best = pair{differ, path}
+	for i := range s.daemons {
+		for k, c := range edges[i] {
+			if differ := s.load[i] - s.load[k]; c != nil && differ >= least && differ > best {
+				best, from, to = differ, i, k
 			}
 		}
 	}
-	for i := 1; i < len(best.path); i++ {
-		s.move(edges[best.path[i-1]][best.path[i]], best.path[i])
+	if best > 0 {
+		s.move(edges[from][to], to)
 	}
-	return best.path != nil
+	return best > 0
 }
 
 // edges has a cluster that the first daemon could hand over to the second; nil: there is none. One that is moved anyway comes first.
@@ -239,22 +298,6 @@ func (s *state) edges() [][]*cluster {
 		}
 	}
 	return edges
-}
-
-// paths are the shortest ways to pass one cluster on from a daemon to each other one.
-func (s *state) paths(from int, edges [][]*cluster) [][]int {
-	paths := make([][]int, len(s.daemons))
-	paths[from] = []int{from}
-	for queue := []int{from}; len(queue) > 0; queue = queue[1:] {
-		at := queue[0]
-		for to, c := range edges[at] {
-			if c != nil && paths[to] == nil {
-				paths[to] = append(slices.Clone(paths[at]), to)
-				queue = append(queue, to)
-			}
-		}
-	}
-	return paths
 }
 
 func ceil(a, b int) int { return (a + b - 1) / b }

@@ -81,7 +81,8 @@ func TestPlan(t *testing.T) {
 		{"one of several is alive", "a: c1@x,b; b: c2 c3", "c1 a→b prefer, c2 b→a balance"},
 		{"all prefer one", "a: c1@a c2@a c3@a c4@a; b:", ""},
 		{"two that are preferred share", "a: c1@a,b c2@a,b c3@a,b; b:; c:", "c1 a→b balance"},
-		{"through another daemon", "a: c1@a,b c2@a,b c3@a,b c4@a,b; b: c5@b,c c6@b,c c7@b,c; c: c8", "c1 a→b balance, c5 b→c balance"},
+		{"each shares with the next, and differs by one", "a: c1@a,b c2@a,b c3@a,b c4@a,b; b: c5@b,c c6@b,c c7@b,c; c: c8@b,c c9@b,c", ""},
+		{"each shares with the next", "a: c1@a,b c2@a,b c3@a,b c4@a,b; b: c5@b,c c6@b,c c7@b,c; c: c8", "c1 a→b balance, c5 b→c balance"},
 		{"an older one gets nothing", "a: c1 c2 c3 c4; old/b:", ""},
 		{"an older one that leads keeps it", "a:; old/b: c1 c2 c3 c4", ""},
 		{"preferred, and older", "a: c1@b; old/b:", ""},
@@ -96,6 +97,16 @@ func TestPlan(t *testing.T) {
 
 func TestPlan_HeedsWhatADaemonKnows(t *testing.T) {
 	f := fleet("a: c1 c2 c3 c4; b:")
+	chain := fleet("a: c1@a,b c2@a,b c3@a,b c4@a,b; b: c5@b,c c6@b,c c7@b,c; c:")
+	if got := text(Plan(chain, Options{})); got != "c1 a→b balance, c5 b→c balance, c6 b→c balance" {
+		t.Errorf("planned: %s", got)
+	}
+	if got := text(Steps(chain, "b", Options{})); got != "c5 b→c balance" {
+		t.Errorf("now: %s", got)
+	}
+	if got := Steps(chain, "a", Options{}); got != nil {
+		t.Errorf("now, before b has handed over: %s", text(got))
+	}
 	if got := text(Plan(f, Options{Pinned: func(c string) bool { return c == "c1" || c == "c2" }})); got != "c3 a→b balance, c4 a→b balance" {
 		t.Errorf("pinned: %s", got)
 	}
@@ -129,6 +140,48 @@ func TestLeave_SpreadsOverAllOthers(t *testing.T) {
 		if got := text(Leave(fleet(c.fleet), "a")); got != c.want {
 			t.Errorf("%s:\ngot  %s\nwant %s", c.fleet, got, c.want)
 		}
+	}
+}
+
+// A daemon whose former key is still in a queue that it leads does not get its own cluster.
+func TestLeave_HandsNothingToTheDaemonThatStops(t *testing.T) {
+	f := fleet("a: c1@a c2; b:")
+	for i := range f.Clusters {
+		f.Clusters[i].Waiting = []string{"a"}
+	}
+	if moves := Leave(f, "a"); moves != nil {
+		t.Errorf("none waits but the one that stops: %s", text(moves))
+	}
+	for i := range f.Clusters {
+		f.Clusters[i].Waiting = []string{"a", "b"}
+	}
+	if got := text(Leave(f, "a")); got != "c1 a→b stop, c2 a→b stop" {
+		t.Error(got)
+	}
+}
+
+func TestElsewhere_TriesTheDaemonThatHasWaitedLongest(t *testing.T) {
+	f := fleet("a: c1@a; b:; c:; old/d:")
+	for _, c := range []struct {
+		waiting string
+		shuns   string
+		want    string
+	}{
+		{"c b", "", "c"},
+		{"d b c", "", "b"},
+		{"b c", "b", "c"},
+		{"b", "b", ""},
+		{"gone a", "", ""},
+		{"", "", ""},
+	} {
+		f.Clusters[0].Waiting = strings.Fields(c.waiting)
+		m, ok := Elsewhere(f, "c1", Options{Shuns: func(_, daemon string) bool { return daemon == c.shuns }})
+		if m.To != c.want || ok != (c.want != "") || ok && m != (Move{"c1", "a", c.want, Unreachable}) {
+			t.Errorf("%s wait: %+v, want %q", c.waiting, m, c.want)
+		}
+	}
+	if m, ok := Elsewhere(f, "c2", Options{}); ok {
+		t.Errorf("it is not led: %+v", m)
 	}
 }
 

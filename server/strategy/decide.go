@@ -11,8 +11,10 @@ import (
 
 // Input is all that Decide may know: what is declared, the identity of the cluster, the observation and recent failures.
 type Input struct {
-	// Spec is the declared cluster with defaults filled in, Generation its revision.
+	// Spec is the declared cluster with defaults filled in, Generation its revision. While an import is reverted it wants no member; whole
+	// is what the file declares.
 	Spec       cke.Cluster
+	whole      *cke.Cluster
 	Generation int64
 	// SetAt is when that revision was stored.
 	SetAt    time.Time

@@ -89,10 +89,16 @@ func TestDecide_Deletes(t *testing.T) {
 		}
 		return d
 	}
+	deletesBeside := func(gone cke.Join, o op.Operation) op.Operation {
+		d := o.(op.DeleteCluster)
+		d.Gone = []cke.Join{gone}
+		return d
+	}
 	check(t, []row{
 		{"all answer", deleting(formed(3)), deletes(formed(3).Identity.Joins, 3), "deletion was requested", nil},
 		{"one is silent", deleting(formed(3).silent(2)), nil, "deletion waits: n2: no answer", []string{"CKE201 n2"}},
-		{"its machine is destroyed", deleting(formed(3).silent(2).with(func(s *scene) { s.Destroyed = []string{"n2"} })), deletes([]cke.Join{formed(3).join(1), formed(3).join(3)}, 3, 2), "deletion was requested", nil},
+		{"its machine is destroyed", deleting(formed(3).silent(2).with(func(s *scene) { s.Destroyed = []string{"n2"} })), deletesBeside(formed(3).join(2), deletes([]cke.Join{formed(3).join(1), formed(3).join(3)}, 3, 2)), "deletion was requested", nil},
+		{"destroyed, and its member answers", deleting(formed(3).silentNode(2).with(func(s *scene) { s.Destroyed = []string{"n2"} })), nil, "deletion waits: n2: it was named as destroyed, and its member answers at https://10.0.0.2:2379", []string{"CKE313 n2"}},
 		{"another one is destroyed", deleting(formed(3).silent(2, 3).with(func(s *scene) { s.Destroyed = []string{"n2"} })), nil, "deletion waits: n3: no answer", []string{"CKE201 n3"}},
 		{"one that was taken for destroyed answers", deleting(formed(3).with(func(s *scene) { s.Destroyed = []string{"n2"} })), deletes(formed(3).Identity.Joins, 3), "deletion was requested", nil},
 		{"never founded", deleting(blank(3).silent(1)), deletes(nil, 3, 1), "deletion was requested", nil},

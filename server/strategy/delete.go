@@ -27,12 +27,18 @@ func deleteCluster(in *Input) verdict {
 		return decides(Decision{Reason: "the deletion waits until what lies beside the backups was compared with the store", Again: time.Second})
 	}
 	var blockers []cke.Problem
+	var gone []cke.Join
 	for _, j := range append(in.Identity.MayRun(), in.mayBeLeft()...) {
 		switch n := in.node(j.Node); {
 		case n.Answered():
+		case inc == nil || inc.State == cke.Abandoned: // no member is stopped, or none served
 		case in.destroyed(n.Node.Name()) || in.destroyed(j.Node.Name()): // the operator confirmed that its machine is gone for good
-		case inc == nil: // no member is stopped
-		case inc.State != cke.Abandoned:
+			gone = append(gone, in.reached(j))
+			if e := in.reply(j); in.answersAs(e.MemberID) { // without SSH, so it would continue to serve
+				blockers = append(blockers, cke.Problem{Code: cke.CodeFence, Node: j.Node.Name(), Message: fmt.Sprintf("it was named as destroyed, and its member answers at %s", e.URL),
+					Remedy: fmt.Sprintf("switch it off, or let cke reach its sshd; or ckecli cluster delete %s --cancel", in.Spec.Name)})
+			}
+		default:
 			p := *n.Problem
 			p.Remedy = fmt.Sprintf("bring it back; if its machine is destroyed: ckecli cluster delete %s --destroyed %s", in.Spec.Name, j.Node.Name())
 			blockers = append(blockers, p)
@@ -51,7 +57,7 @@ func deleteCluster(in *Input) verdict {
 	if blockers != nil {
 		return wait("deletion waits: "+list(blockers), blockers...)
 	}
-	del := op.DeleteCluster{Nodes: answering(in)}
+	del := op.DeleteCluster{Nodes: answering(in), Gone: gone}
 	if inc != nil { // else memberships on record are another incarnation's: a restore that was cut off left them
 		del.Joins = toFence(in, nil)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"cke"
 	"cke/op"
+	"cke/quorum"
 )
 
 // importing returns the import that is under way; nil: none is.
@@ -61,10 +62,7 @@ func oldLeave(in *Input) verdict {
 	}
 	healthy := func(m cke.Member) bool { return healthyMember(in, m) }
 	if why := op.OldStays(old, in.Seen.Etcd.Members, in.Identity.Joins, in.Spec.ControlPlane(), healthy); why != "" {
-		p := cke.Problem{Code: cke.CodeOldCluster, Message: why}
-		if old.KeepOld {
-			p.Remedy = fmt.Sprintf("ckecli cluster import %s --continue", in.Spec.Name)
-		}
+		p := cke.Problem{Code: cke.CodeOldCluster, Message: why, Remedy: stayRemedy(in, left)}
 		return note(fmt.Sprintf("the members of the old cluster stay: %s", why), p)
 	}
 	turn := func(m cke.Member) int {
@@ -81,6 +79,38 @@ func oldLeave(in *Input) verdict {
 		return wait(fmt.Sprintf("member %s of the old cluster cannot leave: %s", nameOf(m), g), append([]cke.Problem{{Code: cke.CodeQuorum, Node: nameOf(m), Message: string(g)}}, in.oldSilent()...)...)
 	}
 	return act(op.RemoveMember{Member: m, Declared: in.Spec.ControlPlane()}, fmt.Sprintf("the members of cke vote, so member %s of the old cluster leaves, %s", nameOf(m), leftAfter(in, m, len(left)-1))).voluntary()
+}
+
+// stayRemedy is what lets the first old member leave where that does not come about by itself; "": it does.
+func stayRemedy(in *Input, left []cke.Member) string {
+	if in.importing().KeepOld {
+		return fmt.Sprintf("ckecli cluster import %s --continue", in.Spec.Name)
+	}
+	for _, m := range left {
+		if remedy := whereOldIs(in, m); remedy != "" {
+			return remedy
+		}
+	}
+	voters := 0
+	for _, m := range in.Seen.Etcd.Members {
+		if !m.Learner {
+			voters++
+		}
+	}
+	if has, need := len(in.Spec.ControlPlane()), quorum.Of(voters-1); has < need {
+		return fmt.Sprintf("declare at least %d control-plane nodes, until the old members have left; the file has %d", need, has)
+	}
+	return ""
+}
+
+// whereOldIs is what to do about a node that is declared at the address of an old member: neither can take the place of the other.
+func whereOldIs(in *Input, m cke.Member) string {
+	for _, n := range in.Spec.ControlPlane() {
+		if _, carries := in.Identity.On(n); hostOf(m) == n.Address && !carries {
+			return fmt.Sprintf("take %s out of the cluster file until old member %s, which is at its address, has left: ckecli cluster set FILE", n.Name(), nameOf(m))
+		}
+	}
+	return ""
 }
 
 // leftAfter says what is left, and what of that may fail, once a voter has left.

@@ -270,3 +270,42 @@ func TestRestore_AnotherOrderNamesTheOldMembersAgain(t *testing.T) {
 		t.Error(why)
 	}
 }
+
+// The old machines are gone for good while the members of cke leave their cluster: these have the data, and nodes that the file declares.
+func TestRestore_OfAnImportThatIsReverted(t *testing.T) {
+	order := cke.RestoreOrder{Survivor: "n1", Destroyed: []string{"old1", "old2", "old3"}}
+	declared := formed(3).Spec
+	s := imported(3).reverting().mute(1, 2, 3).lost()
+	s.Requests.Tasks = []cke.Task{{ID: "t", At: s.Seen.ObservedAt, Kind: cke.TaskRestore, Restore: &order}}
+	in := strategy.NewInput(cke.Spec{Cluster: declared, Generation: s.Generation}, s.Identity, s.Requests, s.Seen, nil, s.Before)
+	d := strategy.Decide(in)
+	if b, is := d.Operation.(op.BeginRestore); !is || len(b.Founders) != 3 || len(b.Spec.ControlPlane()) != 3 {
+		t.Errorf("%+v: %s", d.Operation, d.Reason)
+	}
+	if why := strategy.RestoreRefusal(in, order); why != nil {
+		t.Error(why)
+	}
+}
+
+// A node at the address of an old member that has not left, and fewer nodes than old members: the remedy is one that can be carried out.
+func TestImport_SaysWhatLetsTheFirstOldMemberLeave(t *testing.T) {
+	at := imported(3)
+	at.Spec.Nodes = append(slices.Clone(at.Spec.Nodes), cke.Node{Hostname: "n4", Address: "10.9.9.1", ControlPlane: true})
+	few := imported(1)
+	for _, row := range []struct {
+		scene *scene
+		want  string
+	}{{at, "take n4 out of the cluster file until old member old1"}, {few, "declare at least 2 control-plane nodes"}} {
+		report := strategy.Report(row.scene.Input, strategy.Decide(row.scene.Input), cke.Status{})
+		found := false
+		for _, p := range report.Problems {
+			found = found || strings.Contains(p.Remedy, row.want)
+			if strings.Contains(p.Remedy, "etcd adopt") {
+				t.Errorf("remedy: %s", p.Remedy)
+			}
+		}
+		if !found {
+			t.Errorf("%q is missing in %+v", row.want, report.Problems)
+		}
+	}
+}

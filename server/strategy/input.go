@@ -7,8 +7,22 @@ import "cke"
 func NewInput(spec cke.Spec, id cke.Identity, asked cke.Requests, seen cke.Observation, backup *cke.BackupStatus, before cke.Status) Input {
 	in := Input{Spec: id.Incarnation.Importing().Wants(spec.Wanted()), Generation: spec.Generation, SetAt: spec.SetAt, Deleting: spec.Deleting(), DeletionAt: spec.DeleteRequestedAt, Sealed: !spec.DeleteSealedAt.IsZero(), Destroyed: spec.Destroyed, Identity: id,
 		Seen: seen, Requests: asked, Backup: backup, Before: before}
+	if old := id.Incarnation.Importing(); old != nil && old.Reverting {
+		whole := spec.Wanted()
+		in.whole = &whole
+	}
 	in.hold()
 	return in
+}
+
+// toRestore is what a restore decides by: it ends an import under way, also one that is being reverted.
+func (in *Input) toRestore() *Input {
+	if in.whole == nil {
+		return in
+	}
+	restoring := *in
+	restoring.Spec = *in.whole
+	return &restoring
 }
 
 // InputFrom is NewInput with the status that a leader reported last in place of an observation.

@@ -52,7 +52,7 @@ func couldBeQuorum(voters, sure, maybe int, changing bool) int {
 }
 
 // couldServe: members that may continue must not have a quorum among themselves. A node that is left out counts also while
-// it answers: it may be cut off before its member is stopped.
+// it answers: it may be cut off before its member is stopped. So does one that is named as destroyed while it answers and runs a member.
 func couldServe(in *Input, o cke.RestoreOrder) *cke.Error {
 	for _, b := range in.ballots(o) {
 		n := b.of()
@@ -62,6 +62,11 @@ func couldServe(in *Input, o cke.RestoreOrder) *cke.Error {
 		e := &cke.Error{Code: cke.CodeFence, What: "cannot restore: the nodes left out could still form a quorum of the cluster as it was",
 			Facts: []string{fmt.Sprintf("%s may still run, and could be %d of %d members; %d are a quorum", and(b.out()), min(len(b.out()), n), n, quorum.Of(n)),
 				"name a machine that is switched off or wiped for good with --destroyed NODE"}}
+		for _, s := range in.Seen.Nodes {
+			if slices.Contains(o.Destroyed, s.Node.Name()) && in.stillRuns(s) {
+				e.Facts = append(e.Facts, fmt.Sprintf("%s was named as destroyed, answers and runs a member: stop its container or switch the machine off", s.Node.Name()))
+			}
+		}
 		if o.Survivor != "" {
 			e.What = "cannot recover: members that cannot be reached could be serving the cluster"
 			e.Facts = append(e.Facts, "a member that runs and does not answer cke may serve clients: let this management host reach its client port, see `ckecli status`")
@@ -81,7 +86,10 @@ func (in *Input) servesUnseen(j cke.Join, o cke.RestoreOrder) bool {
 func (in *Input) ballots(o cke.RestoreOrder) (all []ballot) {
 	mayGoOn := func(n cke.Node) bool {
 		s := in.node(n)
-		return !slices.Contains(o.Destroyed, n.Name()) && (!s.Answered() || slices.Contains(o.Without, n.Name()))
+		if slices.Contains(o.Destroyed, n.Name()) {
+			return in.stillRuns(s)
+		}
+		return !s.Answered() || slices.Contains(o.Without, n.Name())
 	}
 	lives := map[string][]cke.Join{}
 	for _, j := range in.Identity.MayRun() {

@@ -106,6 +106,9 @@ func TestRestore_WhatIsLeftOutHasNoQuorum(t *testing.T) {
 		"two of three":                                        {formed(3).silent(2, 3).restored("n2", "n3"), false},
 		"two of three, destroyed":                             {formed(3).silent(2, 3).lost().restored("n2", "n3").destroyed(), true},
 		"two of three that still answer":                      {formed(3).restored("n2", "n3"), false},
+		"two of three that still answer, destroyed":           {formed(3).running().restored("n2", "n3").destroyed(), false},
+		"one of three that still answers, destroyed":          {formed(3).running().restored("n3").destroyed(), true},
+		"two of three that answer and were wiped, destroyed":  {formed(3).lost().with(func(s *scene) { s.Seen.Nodes[1].Containers, s.Seen.Nodes[2].Containers = nil, nil }).restored("n2", "n3").destroyed(), true},
 		"two of three voters, a learner counts not":           {formed(4).learner(4, true).silent(2, 3).restored("n2", "n3"), false},
 		"two of four voters":                                  {formed(4).silent(3, 4).restored("n3", "n4"), true},
 		"two of four, and nobody says who votes":              {formed(4).lost().with(func(s *scene) { s.Seen.Etcd = cke.EtcdStatus{} }).silent(2, 3).restored("n2", "n3"), false},
@@ -214,14 +217,15 @@ func TestRecover_NotWhileMembersThatRunCouldServe(t *testing.T) {
 		scene *scene
 		code  cke.Code // "": it begins
 	}{
-		"all run and none answers":                   {recovered(formed(3).running().quietMembers(1, 2, 3).lost()), cke.CodeFence},
-		"two run and do not answer":                  {recovered(formed(3).running().quietMembers(2, 3).lost()), cke.CodeFence},
-		"one runs, the other's machine is destroyed": {recovered(formed(3).running().quietMembers(2).silent(3).lost(), "n3"), ""},
-		"a person's word for one of them":            {recovered(formed(3).running().quietMembers(2, 3).lost(), "n3"), ""},
-		"two are stopped":                            {recovered(formed(3).running().stopped(2, 3).lost()), ""},
-		"all answer and know no leader":              {recovered(formed(3).running().lost()), ""},
-		"all answer and are slow":                    {recovered(formed(3).running().slow()), cke.CodeFence},
-		"hibernated":                                 {recovered(formed(3).stopped(1, 2, 3).lost().hibernated()), cke.CodeCannot},
+		"all run and none answers":                    {recovered(formed(3).running().quietMembers(1, 2, 3).lost()), cke.CodeFence},
+		"two run and do not answer":                   {recovered(formed(3).running().quietMembers(2, 3).lost()), cke.CodeFence},
+		"one runs, the other's machine is destroyed":  {recovered(formed(3).running().quietMembers(2).silent(3).lost(), "n3"), ""},
+		"a person's word for one that is seen to run": {recovered(formed(3).running().quietMembers(2, 3).lost(), "n3"), cke.CodeFence},
+		"a person's word for one that is stopped":     {recovered(formed(3).running().quietMembers(2).stopped(3).lost(), "n3"), ""},
+		"two are stopped":                             {recovered(formed(3).running().stopped(2, 3).lost()), ""},
+		"all answer and know no leader":               {recovered(formed(3).running().lost()), ""},
+		"all answer and are slow":                     {recovered(formed(3).running().slow()), cke.CodeFence},
+		"hibernated":                                  {recovered(formed(3).stopped(1, 2, 3).lost().hibernated()), cke.CodeCannot},
 	} {
 		d := strategy.Decide(c.scene.Input)
 		switch o := d.Operation.(type) {

@@ -109,7 +109,7 @@ func servedBefore(in *Input) bool {
 		n := in.node(j.Node)
 		_, data := n.VolumeOf(j)
 		c, _ := n.Of(j.ID)
-		if !in.Identity.Incarnation.Restore.Order.Excuses(j.Node.Name()) && (!n.Answered() || data || c.Running()) {
+		if !in.Identity.Incarnation.Restore.Believed().Excuses(j.Node.Name()) && (!n.Answered() || data || c.Running()) {
 			return true
 		}
 	}

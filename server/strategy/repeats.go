@@ -46,6 +46,11 @@ func (c Completion) Stale(now time.Time) bool {
 	return now.Sub(c.At) > max(ForgetAfter, 2*retryAfter("", c.Count, lastRestart))
 }
 
+// MayRepeat reports whether the operation was repeated, and completed so recently that it may have no effect again.
+func (c Completion) MayRepeat(now time.Time) bool {
+	return c.Count >= toldFrom && now.Sub(c.At) < 2*lastRetry
+}
+
 // longestRepeat is the longest pause before an operation is repeated; 0: it is not held back. Members that stopped are started
 // again soon, however often they stop. What an operator
 // requested, but for the parts of a task that goes on, or what only observes or records, is none of this.

@@ -105,7 +105,7 @@ func (in *Input) mayHaveStarted(life string) bool {
 
 // isDestroyed reports whether the order of the restore under way says that a machine is gone for good.
 func (in *Input) isDestroyed(n cke.Node) bool {
-	return slices.Contains(in.Identity.Incarnation.Restore.Order.Destroyed, n.Name())
+	return slices.Contains(in.Identity.Incarnation.Restore.Believed().Destroyed, n.Name())
 }
 
 // mayHaveServed reports whether a volume is of a membership that is not on record, and that a restore of a declared cluster may have stopped:

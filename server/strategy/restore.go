@@ -58,6 +58,7 @@ func restoreAsked(in *Input) verdict {
 const fencePatience = 30 * time.Second
 
 func beginRestore(in *Input, t cke.Task) Decision {
+	in = in.toRestore()
 	for i := in.Identity.Incarnation; i != nil && i.Restore != nil; i = i.Restore.Before { // another order may have taken its place since
 		if i.Restore.ID == t.ID {
 			return Decision{Operation: op.Settled{Task: t}, Reason: "the restore is on record"}
@@ -110,6 +111,7 @@ func beginRestore(in *Input, t cke.Task) Decision {
 		last := slices.DeleteFunc(slices.Clone(b.Fence), func(j cke.Join) bool { return !survives(j) })
 		b.Fence = append(slices.DeleteFunc(b.Fence, survives), last...)
 	}
+	b.Gone = gone(in, o, b.Fence)
 	return Decision{Operation: b, Reason: askedFor(t, "the cluster is to continue from "+o.Describe())}
 }
 
@@ -117,7 +119,8 @@ func beginRestore(in *Input, t cke.Task) Decision {
 // and the plan that an operator confirms.
 func RestoreRefusal(in Input, o cke.RestoreOrder) *cke.Error {
 	in.noteStarts()
-	return refusalOf(&in, o, restoredTo(&in, o))
+	restoring := in.toRestore()
+	return refusalOf(restoring, o, restoredTo(restoring, o))
 }
 
 func refusalOf(in *Input, o cke.RestoreOrder, founders []cke.Node) *cke.Error {

@@ -122,7 +122,7 @@ func restoring(in *Input) verdict {
 	if blockers != nil {
 		return wait("the restore waits: "+list(blockers), blockers...)
 	}
-	return act(op.Restore{Incarnation: inc.ID, Founders: founders, Fence: fence, Started: started}, "the cluster continues from "+inc.Restore.Order.Describe())
+	return act(op.Restore{Incarnation: inc.ID, Founders: founders, Fence: fence, Gone: gone(in, inc.Restore.Order, fence), Returned: returned(in, fence), Started: started}, "the cluster continues from "+inc.Restore.Order.Describe())
 }
 
 // restoredMembers are those of a restore under way, and why the rest can do nothing now.
@@ -195,13 +195,17 @@ func ranSince(in *Input) *cke.Problem {
 // silentBefore are nodes that may run a member of the incarnation before, and do not answer.
 func silentBefore(in *Input) []cke.Problem {
 	var silent []cke.Problem
+	rest := in.Identity.Incarnation.Restore
 	for _, j := range in.Identity.Superseded() {
 		n := in.node(j.Node)
-		if n.Answered() || in.Identity.Incarnation.Restore.Order.Excuses(j.Node.Name()) ||
+		if n.Answered() || rest.Believed().Excuses(j.Node.Name()) ||
 			slices.ContainsFunc(silent, func(p cke.Problem) bool { return p.Node == n.Problem.Node }) {
 			continue
 		}
 		p := *n.Problem
+		if slices.Contains(rest.Returned, j.Node.Name()) {
+			p.Message += "; it was named as destroyed, and has answered since with its member, which is stopped first"
+		}
 		if in.Identity.Started() { // it can no longer be canceled
 			if p.Remedy != "" {
 				p.Remedy += "; "

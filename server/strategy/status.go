@@ -32,6 +32,9 @@ func Report(in Input, d Decision, prev cke.Status) cke.Status {
 		Compared: in.Identity.Compared, Drains: in.leases(), Hibernation: in.Requests.Hibernation,
 		Reboots: queueStatus(&in, d, cke.RebootQueue), Repairs: queueStatus(&in, d, cke.RepairQueue), Authorities: replacements(&in), Reached: reached(&in, prev.Reached),
 	}
+	if !in.Seen.Reached() && len(in.Seen.Nodes) > 0 {
+		s.UnreachedSince = cmp.Or(prev.UnreachedSince, now)
+	}
 	s.Electing, _ = in.electing()
 	if list := in.lastList(); len(s.Etcd.Members) == 0 && list != nil { // voters that no membership names count until a later list
 		s.Etcd.Members, s.Etcd.MembersSource = list, cke.MembersRemembered

@@ -1,6 +1,7 @@
 package strategy
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -170,6 +171,9 @@ func strangerProblems(in *Input) []cke.Problem {
 
 // strangerRemedy is what an operator can do about a member that cke does not know.
 func strangerRemedy(in *Input, m cke.Member) string {
+	if in.importing().Has(m) {
+		return cmp.Or(whereOldIs(in, m), "it leaves with the old cluster")
+	}
 	for _, n := range in.Spec.ControlPlane() {
 		if _, carries := in.Identity.On(n); hostOf(m) == n.Address && !carries {
 			return "`ckecli etcd adopt " + n.Name() + "` replaces it by a member that cke adds; or remove it with etcdctl"

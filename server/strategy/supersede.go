@@ -19,6 +19,7 @@ import (
 //     start it. Where a finding names members that may be wrong, it ends all the same: what is stopped cannot serve the wrong data.
 //   - A comparison of the members' data changes nothing and may take long, so every other operation comes first. A learner that
 //     receives a database takes long, too, and continues where it was.
+//   - A restore that prepares its members continues with more to stop once a node answers that was named as destroyed.
 //   - Another restore, or a deletion, replaces what prepares a restore. A deletion also replaces what reads the backups before that.
 func Superseded(running, next op.Operation, failures map[string]Failure, away bool) error {
 	if f, found := next.(op.Freeze); away && !(found && f.Kind.NamesWrong()) {
@@ -34,6 +35,13 @@ func Superseded(running, next op.Operation, failures map[string]Failure, away bo
 		return fmt.Errorf("%s goes first", next.Name())
 	}
 	r, prepares := running.(op.Restore)
+	if more, is := next.(op.Restore); is && prepares && !r.Started && r.Incarnation == more.Incarnation {
+		for _, node := range more.Returned {
+			if !slices.Contains(r.Returned, node) {
+				return fmt.Errorf("%s was named as destroyed and answers, and its member has to be stopped, too", node)
+			}
+		}
+	}
 	_, begins := running.(op.BeginRestore)
 	_, deletes := next.(op.DeleteCluster)
 	_, another := next.(op.BeginRestore)

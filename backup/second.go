@@ -1,0 +1,45 @@
+package backup
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"time"
+
+	"cke"
+)
+
+// HasUnknown reports whether the target has backups or an identity of a cluster of this name that its identity in the store does not know.
+func (s *Store) HasUnknown(ctx context.Context, id cke.Identity) (bool, error) {
+	there, err := s.Incarnations(ctx)
+	if err != nil {
+		return false, err
+	}
+	known := append(id.IDs(), id.Deleted...)
+	return slices.ContainsFunc(there, func(i string) bool { return !slices.Contains(known, i) }), nil
+}
+
+// Mounted returns ErrOtherTarget if the target is a directory that is missing. It is made when needed, or is not mounted.
+func (s *Store) Mounted() error {
+	if dir, is := local(s.Bucket); is {
+		if _, err := os.Stat(string(dir)); err != nil {
+			return fmt.Errorf("%w: mount it, or make the directory if it was never used: %w", ErrOtherTarget, err)
+		}
+	}
+	return nil
+}
+
+// Answers returns an error if the target answers nothing within a time, whatever it holds.
+func (s *Store) Answers(ctx context.Context, within time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	_, err := s.Bucket.List(ctx, markerFolder+"/"+s.Cluster+"/")
+	return err
+}
+
+// SecondOf is the refusal of other data for a cluster of whose name a target has another one; data is where the data comes from.
+func SecondOf(code cke.Code, where, cluster, data string) *cke.Error {
+	return &cke.Error{Code: code, What: fmt.Sprintf("%s has backups of a cluster %s, or its identity, and the store has no record of it", where, cluster), Unchanged: true,
+		Facts: []string{"its members may serve", "restore it first, from that target: then its data can be replaced by that of " + data}, Try: "give the new cluster another name"}
+}

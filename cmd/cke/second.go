@@ -1,0 +1,113 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"cke"
+	"cke/backup"
+	"cke/backup/target"
+)
+
+// noSecond refuses other data for a cluster of which no incarnation is on record, while its own target or that of the data has something of a
+// cluster of its name, or cannot be read: ckecli, which refuses the same, may have read another directory, or what was there before.
+func (s *snapshots) noSecond(ctx context.Context, o cke.RestoreOrder, own backup.Store) (*cke.Error, error) {
+	if o.Source == s.cluster {
+		return nil, nil
+	}
+	id, err := s.identity(ctx)
+	if err != nil || !id.BringsSecond() {
+		return nil, err
+	}
+	spec, err := s.store.Spec(ctx, s.cluster)
+	if err != nil && !errors.Is(err, cke.ErrNotFound) {
+		return nil, err
+	}
+	for _, url := range []string{o.Target, spec.Wanted().Backup.Target} {
+		switch url {
+		case "":
+			continue
+		case o.Target:
+		default:
+			credentials, err := targetCredentials(ctx, s.store, s.cluster, url)
+			if err != nil {
+				return nil, err
+			}
+			t, err := target.Open(ctx, url, credentials)
+			if err != nil {
+				return unknownSecond(s.cluster, url, err), nil
+			}
+			defer t.Close()
+			own.Bucket, own.Past = t, backup.Past{}
+			if err := own.Mounted(); err != nil {
+				return unknownSecond(s.cluster, url, err), nil
+			}
+		}
+		within, cancel := context.WithTimeout(ctx, listWithin)
+		unknown, err := own.HasUnknown(within, id)
+		cancel()
+		switch {
+		case ctx.Err() != nil:
+			return nil, ctx.Err()
+		case err != nil:
+			return unknownSecond(s.cluster, url, err), nil
+		case unknown:
+			return backup.SecondOf(cke.CodeOlderStore, shown(url), s.cluster, o.Describe()), nil
+		}
+	}
+	return nil, nil
+}
+
+// NoSecond implements cke.Snapshots. A target that lists what it has for very long has something.
+func (s *snapshots) NoSecond(ctx context.Context, spec cke.Cluster, id cke.Identity, progress func(string)) error {
+	url := spec.Backup.Target
+	unread := func(err error) error {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		progress(fmt.Sprintf("the target cannot be read, so that it is not known whether it has another cluster %s: %v", s.cluster, err))
+		return nil
+	}
+	credentials, err := targetCredentials(ctx, s.store, s.cluster, url)
+	if err != nil {
+		return unread(err)
+	}
+	t, err := target.Open(ctx, url, credentials)
+	if err != nil {
+		return unread(err)
+	}
+	defer t.Close()
+	there := backup.Store{Bucket: t, Cluster: s.cluster}
+	if err := there.Answers(ctx, ownTargetWithin); err != nil {
+		return unread(err)
+	}
+	within, cancel := context.WithTimeout(ctx, listWithin)
+	defer cancel()
+	unknown, err := there.HasUnknown(within, id)
+	switch {
+	case err != nil && within.Err() != nil:
+		return unknownSecond(s.cluster, url, err)
+	case err != nil:
+		return unread(err)
+	case !unknown:
+		return nil
+	}
+	return &cke.Error{Code: cke.CodeOlderStore, What: fmt.Sprintf("%s has backups of a cluster %s, or its identity, and the store has no record of it", shown(url), s.cluster), Unchanged: true,
+		Facts: []string{"its members may serve, also on nodes that the cluster file does not name",
+			"to bring that cluster back: bring back a newer copy of the store; or ckecli cluster delete " + s.cluster + ", then restore it from that target",
+			"to make another cluster: give it another name, or a target of its own, such as another prefix",
+			"only if that cluster is gone for good, and its backups are not needed: remove " + s.cluster + "/ from the target"},
+		Try: "ckecli restore --from '" + shown(url) + "'"}
+}
+
+func unknownSecond(cluster, url string, err error) *cke.Error {
+	return &cke.Error{Code: cke.CodeTarget, What: shown(url) + " cannot be read, and may have another cluster " + cluster, Err: err, Unchanged: true,
+		Facts: []string{"the store has no incarnation of cluster " + cluster + ", and members that the target names may serve"}, Try: "let the daemon read the target, then restore again"}
+}
+
+// shown is the URL of a target without a password.
+func shown(url string) string {
+	t, _ := cke.ParseTarget(url)
+	return t.URL
+}
