@@ -113,7 +113,7 @@ func (k *Keeper) Run(ctx context.Context) {
 
 func (k *Keeper) run(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
-	w := &work{Keeper: k, reads: make(chan taken), found: make(chan findings), checks: map[string]sabakan.Check{}, unregistered: map[string]time.Time{}}
+	w := &work{Keeper: k, reads: make(chan taken), found: make(chan findings), checks: map[string]sabakan.Check{}, unregistered: map[string]time.Time{}, asked: map[string]bool{}}
 	defer func() { // first all that it started ends
 		cancel()
 		w.running.Wait()
