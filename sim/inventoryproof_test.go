@@ -34,6 +34,12 @@ func (k *stocked) begin(n *nemesis) {
 	}
 }
 
+func (k *stocked) blinds(s *stage) {
+	if k != nil {
+		s.stock.blind = k.blind
+	}
+}
+
 // inventoryMutations take each stop of Choose away, and that a state counts which two answers show.
 var inventoryMutations = []mutation{
 	{name: "an inventory that is off, or only proposes", wants: []string{"without an order in mode"},

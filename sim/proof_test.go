@@ -377,9 +377,7 @@ func mutant(t *testing.T, m mutation, seed uint64) (violations []string) {
 			return
 		}
 		s.blind = m.blind
-		if m.stock != nil {
-			s.stock.blind = m.stock.blind
-		}
+		m.stock.blinds(s)
 		if m.wrap != nil {
 			s.wrap = func(e op.Env) op.Env { return m.wrap(s, e) }
 		}
