@@ -14,6 +14,7 @@ import (
 	"testing"
 	"text/tabwriter"
 
+	"cke"
 	"cke/server/strategy"
 	"cke/sim"
 )
@@ -101,6 +102,15 @@ func (m *marks) expected() []mark {
 	}
 	for _, what := range besideMarks {
 		all = append(all, mark{"beside", what, ""})
+	}
+	for _, e := range inventoryEvents {
+		all = append(all, mark{"inventory", e.name, ""})
+	}
+	for _, s := range inventoryStops {
+		all = append(all, mark{"inventory", stopMark(s), ""})
+	}
+	for _, cause := range cke.InventoryCauses() {
+		all = append(all, mark{"inventory", string(cause), ""})
 	}
 	steps := map[string]bool{}
 	for k := range m.counts {
