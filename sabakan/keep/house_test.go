@@ -41,6 +41,7 @@ type house struct {
 	unfit    map[string]string    // what a check finds, by address
 	checked  []string
 	slow     time.Duration // that a check takes
+	hangs    string        // what does not answer before its context ends
 	silent   string        // address of a node that does not answer
 	applied  []cke.InventoryCause
 	fail     func(write string) error // before a write; after: it is stored all the same
@@ -110,7 +111,10 @@ type source struct {
 
 func (source) String() string { return "the inventory" }
 
-func (s source) Hosts(context.Context) (cke.HostList, error) {
+func (s source) Hosts(ctx context.Context) (cke.HostList, error) {
+	if err := s.hang(ctx, "inventory"); err != nil {
+		return cke.HostList{}, err
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.fails != nil {
@@ -129,6 +133,18 @@ func (s source) Registered(_ context.Context, serial string) (bool, error) {
 	defer s.mu.Unlock()
 	s.unknown = append(s.unknown, serial)
 	return slices.ContainsFunc(s.hosts, func(h cke.Host) bool { return h.ID == serial }), s.fails
+}
+
+// hang waits until the context ends if what is asked hangs.
+func (h *house) hang(ctx context.Context, what string) error {
+	h.mu.Lock()
+	hangs := h.hangs == what
+	h.mu.Unlock()
+	if !hangs {
+		return nil
+	}
+	<-ctx.Done()
+	return ctx.Err()
 }
 
 // ledger is the store.
@@ -205,7 +221,10 @@ func (h *house) lead(f func(k *keep.Keeper)) {
 		},
 		Settings: func() *cke.InventorySettings { h.mu.Lock(); defer h.mu.Unlock(); return h.settings },
 		Order:    func() *cke.InventoryOrder { h.mu.Lock(); defer h.mu.Unlock(); return h.order },
-		Others: func(context.Context) (map[string]string, error) {
+		Others: func(ctx context.Context) (map[string]string, error) {
+			if err := h.hang(ctx, "others"); err != nil {
+				return nil, err
+			}
 			h.mu.Lock()
 			defer h.mu.Unlock()
 			return maps.Clone(h.taken), h.others
@@ -222,7 +241,10 @@ func (h *house) lead(f func(k *keep.Keeper)) {
 			}
 			return source{h, new(int)}, nil
 		},
-		Check: func(_ context.Context, _ cke.Spec, _ cke.Identity, nodes []cke.Node, _ []string) (map[string]string, error) {
+		Check: func(ctx context.Context, _ cke.Spec, _ cke.Identity, nodes []cke.Node, _ []string) (map[string]string, error) {
+			if err := h.hang(ctx, "checks"); err != nil {
+				return nil, err
+			}
 			time.Sleep(h.slow)
 			h.mu.Lock()
 			defer h.mu.Unlock()

@@ -120,6 +120,9 @@ func Simulate(ctx context.Context, k cke.InventoryWanted) func(cke.Cluster) (sab
 		if p.LeastTolerance != nil {
 			s.Least = *p.LeastTolerance
 		}
+		if z := p.Zones(); z != nil {
+			s.Zones = z.String()
+		}
 		if p.Outcome != plan.Converged {
 			s.Blocked = p.Reason
 		}
