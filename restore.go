@@ -298,6 +298,16 @@ func (i Identity) MayRun() []Join {
 	return joins
 }
 
+// NameIn returns by which of some names an order means the node of a membership: as it is on record, or as it is declared now; "": by none.
+func (i Identity) NameIn(names []string, j Join) string {
+	for _, r := range append(i.MayRun(), j) {
+		if r.ID == j.ID && slices.Contains(names, r.Node.Name()) {
+			return r.Node.Name()
+		}
+	}
+	return ""
+}
+
 // BackedUp returns the identity that is backed up: while restored members are being prepared, that of the incarnation
 // before.
 func (i Identity) BackedUp() Identity {

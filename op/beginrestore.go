@@ -245,7 +245,7 @@ func (b BeginRestore) record(ctx context.Context, e Env, checked cke.Snapshot, r
 	if err := oldGone(ctx, e, inc); err != nil {
 		return err
 	}
-	if err := b.destroyedGone(ctx, e); err != nil {
+	if inc.Restore.Returned, err = b.destroyedGone(ctx, e, id); err != nil {
 		return err
 	}
 	if o.Survivor != "" { // members that were not stopped may have found each other since

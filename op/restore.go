@@ -32,9 +32,8 @@ type Restore struct {
 	Founders []cke.Join
 	// Fence are memberships and containers that must no longer run before a member is started.
 	Fence []cke.Join
-	// Gone are memberships on nodes that the order calls destroyed and that do not answer. Returned are such nodes that answer now.
-	Gone     []cke.Join
-	Returned []string
+	// Gone are memberships on nodes that the order calls destroyed and that do not answer.
+	Gone []cke.Join
 	// Started: the members may have been started; their data is not touched any more.
 	Started bool
 }
@@ -188,9 +187,6 @@ func (r Restore) image(ctx context.Context, e Env, _ cke.Incarnation, j cke.Join
 func (r Restore) fetch(ctx context.Context, e Env) error {
 	id, err := r.restoring(ctx, e)
 	if err != nil {
-		return err
-	}
-	if err := r.recordReturned(ctx, e, *id.Incarnation); err != nil {
 		return err
 	}
 	if err := r.nothingRuns(ctx, e, *id.Incarnation); err != nil {

@@ -2,7 +2,9 @@ package op
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -11,6 +13,48 @@ import (
 
 // returnedLimit bounds asking the nodes that an operator called destroyed: most of them do not answer.
 const returnedLimit = 10 * time.Second
+
+// NoteReturned stores that nodes were seen with their members after the order of a restore had called them destroyed, whatever the restore
+// waits for. It does not excuse them any more, also if they fall silent again.
+type NoteReturned struct {
+	// Incarnation is the one that is restoring.
+	Incarnation string
+	Nodes       []string
+}
+
+var _ Operation = NoteReturned{}
+
+// Name implements Operation.
+func (NoteReturned) Name() string { return "note-returned" }
+
+// Targets implements Operation.
+func (n NoteReturned) Targets() []string { return n.Nodes }
+
+// Stages implements Operation.
+func (n NoteReturned) Stages() []Stage {
+	return []Stage{{{Name: "record-returned", Run: func(ctx context.Context, e Env) error {
+		id, err := Restore{Incarnation: n.Incarnation}.restoring(ctx, e)
+		if err != nil {
+			return err
+		}
+		return noteReturned(ctx, e, *id.Incarnation, n.Nodes)
+	}}}}
+}
+
+// noteReturned stores which nodes are not destroyed that the order of the restore under way calls so.
+func noteReturned(ctx context.Context, e Env, inc cke.Incarnation, nodes []string) error {
+	rest := *inc.Restore
+	for _, n := range nodes {
+		if n != "" && !slices.Contains(rest.Returned, n) {
+			rest.Returned = append(slices.Clone(rest.Returned), n)
+		}
+	}
+	if len(rest.Returned) == len(inc.Restore.Returned) {
+		return nil
+	}
+	inc.Restore = &rest
+	return e.Ledger.UpdateIncarnation(ctx, inc)
+}
 
 // notGone is what was seen of a membership on a node that an operator called destroyed.
 type notGone struct {
@@ -34,7 +78,9 @@ func returned(ctx context.Context, e Env, gone []cke.Join, next string) (seen []
 			all[i].has = err == nil && c.EverRan()
 		})
 		wg.Go(func() {
-			if s := e.Etcd.Endpoint(ctx, j.ClientURL()); s.ClusterID != "" && s.ClusterID != next {
+			s := e.Etcd.Endpoint(ctx, j.ClientURL())
+			other := j.MemberID != "" && s.MemberID != "" && s.MemberID != j.MemberID // that has its address now
+			if s.ClusterID != "" && s.ClusterID != next && !other {
 				all[i].url = j.ClientURL()
 			}
 		})
@@ -59,32 +105,38 @@ func (n notGone) stillThere(would, try string) error {
 }
 
 // destroyedGone refuses to let restored members start beside a member on a node that the order calls destroyed, and that is seen again.
-// One whose node answers is stopped by the restore that Decide chooses then.
+// That is put on record first. One whose node answers is stopped by the restore that Decide chooses then.
 func (r Restore) destroyedGone(ctx context.Context, e Env, inc cke.Incarnation) error {
-	for _, n := range returned(ctx, e, r.Gone, inc.ClusterID) {
-		name := n.join.Node.Name()
-		return n.stillThere("beside the restored cluster", fmt.Sprintf("switch %s off, or let cke reach its sshd, so that its member is stopped first; or ckecli restore --cancel, which is refused once restored members may have been started", name))
+	seen := returned(ctx, e, r.Gone, inc.ClusterID)
+	if seen == nil {
+		return nil
 	}
-	return nil
+	name := seen[0].join.Node.Name()
+	refused := seen[0].stillThere("beside the restored cluster", fmt.Sprintf("let cke reach the sshd of %s, so that its member is stopped first; or switch it off, and restore again: ckecli restore --destroyed %s; "+
+		"or, if too few of the former members could serve for a quorum: ckecli restore --without %s", name, name, name))
+	id, err := r.restoring(ctx, e)
+	if err != nil {
+		return err
+	}
+	var nodes []string
+	for _, n := range seen {
+		nodes = append(nodes, id.NameIn(inc.Restore.Order.Destroyed, n.join))
+	}
+	if err := noteReturned(ctx, e, inc, nodes); err != nil {
+		return errors.Join(refused, err)
+	}
+	return refused
 }
 
 // destroyedGone refuses to put a restore on record while a member answers whose node the order calls destroyed. From backups, one
-// whose node answers does no harm: the restore stops it. What a recovery continues from was copied, and may lack what it acknowledged.
-func (b BeginRestore) destroyedGone(ctx context.Context, e Env) error {
+// whose node answers does no harm: the restore stops it, and its record names it as returned. What a recovery continues from was copied, and may lack what it acknowledged.
+func (b BeginRestore) destroyedGone(ctx context.Context, e Env, id cke.Identity) (nodes []string, err error) {
 	for _, n := range returned(ctx, e, b.Gone, "") {
-		if name := n.join.Node.Name(); !n.has || b.order().Survivor != "" {
-			return n.stillThere("beside the restored cluster", fmt.Sprintf("switch it off; or let cke reach its sshd, and: %s --without %s", b.order().Command(), name))
+		name := n.join.Node.Name()
+		if !n.has || b.order().Survivor != "" {
+			return nil, n.stillThere("beside the restored cluster", fmt.Sprintf("switch it off; or let cke reach its sshd, and: %s --without %s", b.order().Command(), name))
 		}
+		nodes = append(nodes, id.NameIn(b.order().Destroyed, n.join))
 	}
-	return nil
-}
-
-// recordReturned stores that nodes answered with their members after the order had called them destroyed.
-func (r Restore) recordReturned(ctx context.Context, e Env, inc cke.Incarnation) error {
-	if r.Returned == nil {
-		return nil
-	}
-	rest := *inc.Restore
-	rest.Returned, inc.Restore = r.Returned, &rest
-	return e.Ledger.UpdateIncarnation(ctx, inc)
+	return nodes, nil
 }

@@ -79,43 +79,54 @@ func TestDestroyed_NothingIsStartedBesideMembersThatComeBack(t *testing.T) {
 	}
 }
 
+// holds are what keeps a restore from starting its members for a while, and what ends that.
+var holds = map[string]struct{ starts, ends func(*sim.Node) }{
+	"no data is made of the snapshot": {func(n *sim.Node) { n.FillDisk() }, func(n *sim.Node) { n.FreeDisk() }},
+	"its node is without power":       {func(n *sim.Node) { n.PowerOff() }, func(n *sim.Node) { n.PowerOn() }},
+}
+
 // A node that the order calls destroyed answers for a while with its member, and is cut off again from where cke runs: what was seen
 // counts, and nothing is started beside it.
 func TestDestroyed_ANodeThatAnsweredOnceIsNotExcused(t *testing.T) {
 	for name, o := range destroyedOrders {
-		play(t, 3, func(s *stage) {
-			s.daemon()
-			if !s.until(convergence, s.settled) || !s.Write("n1", "kept") {
-				t.Fatal("no cluster")
-			}
-			s.TakeBackup()
-			down := s.Nodes()[1:3]
-			for _, n := range down {
-				n.PowerOff()
-			}
-			s.pass(time.Minute)
-			s.Node("n1").FillDisk() // no data is made of the snapshot
-			s.order(o)
-			s.until(10*time.Minute, func() bool { return s.Store().Identity().Incarnation.State == cke.Restoring })
-			s.pass(time.Minute)
-			for _, n := range down {
-				n.PowerOn()
-			}
-			s.pass(2 * time.Minute)
-			for _, n := range down {
-				s.Cut(sim.Management, n.Name())
-				n.StartByHand()
-			}
-			s.Node("n1").FreeDisk()
-			s.pass(30 * time.Minute)
-			late := s.Write("n2", "late")
-			s.HealNetwork()
-			s.until(convergence, s.settled)
-			if !late || s.restored() && o.Survivor != "" {
-				t.Errorf("%s: %v, %v", name, late, s.World)
-			}
-			s.unbroken(t)
-		})
+		for why, hold := range holds {
+			play(t, 3, func(s *stage) {
+				s.daemon()
+				if !s.until(convergence, s.settled) || !s.Write("n1", "kept") {
+					t.Fatal("no cluster")
+				}
+				s.TakeBackup()
+				down := s.Nodes()[1:3]
+				for _, n := range down {
+					n.PowerOff()
+				}
+				s.pass(time.Minute)
+				if why == "no data is made of the snapshot" {
+					hold.starts(s.Node("n1"))
+				}
+				s.order(o)
+				s.until(10*time.Minute, func() bool { return s.Store().Identity().Incarnation.State == cke.Restoring })
+				hold.starts(s.Node("n1"))
+				s.pass(time.Minute)
+				for _, n := range down {
+					n.PowerOn()
+				}
+				s.pass(2 * time.Minute)
+				for _, n := range down {
+					s.Cut(sim.Management, n.Name())
+					n.StartByHand()
+				}
+				hold.ends(s.Node("n1"))
+				s.pass(30 * time.Minute)
+				late := s.Write("n2", "late")
+				s.HealNetwork()
+				s.until(convergence, s.settled)
+				if !late || s.restored() && o.Survivor != "" {
+					t.Errorf("%s, %s: %v, %v", name, why, late, s.World)
+				}
+				s.unbroken(t)
+			})
+		}
 	}
 }
 

@@ -30,7 +30,7 @@ var reached = &marks{counts: map[mark]int{}}
 // operations are those that random schedules run, under the names in their records.
 var operations = strings.Fields(`abandon-bootstrap add-member adopt adopt-member advance-authority allow-writes auth begin-recovery begin-restore bootstrap
 	cancel-restore change-address change-user clean-up compare compare-data defragment delete-cluster disable-authentication disarm drain drain-for-reboot drain-for-repair drain-node
-	enable-authentication end-finding end-membership finish-authority finish-restore freeze hibernate keep-running mark-ended move-leader note-reboot note-repair promote-member purge purge-volume reboot-node reclaim record-start repair-node
+	enable-authentication end-finding end-membership finish-authority finish-restore freeze hibernate keep-running mark-ended move-leader note-reboot note-repair note-returned promote-member purge purge-volume reboot-node reclaim record-start repair-node
 	remove-member renew-certificates replace restart-member restore resume-bootstrap rotate-authority start-changed
 	start-members stop-apart stop-stray undelete undelete-volume unfreeze`)
 

@@ -12,7 +12,8 @@ import (
 )
 
 // compare refuses a restore if the identities beside the cluster's own backups in the target show that the store is older than the cluster, or
-// cannot be read, whatever is restored from there. A restore on record that was compared before continues where they cannot be read any more.
+// cannot be read, whatever is restored from there. A restore on record that was compared before continues where they cannot be read any more, and is not asked
+// for a second cluster again: it was judged when it was put on record.
 func (s *snapshots) compare(ctx context.Context, id string, o cke.RestoreOrder, from *backup.Store, progress func(string)) error {
 	own := *from
 	own.Cluster = s.cluster
@@ -21,7 +22,12 @@ func (s *snapshots) compare(ctx context.Context, id string, o cke.RestoreOrder, 
 	if err != nil {
 		return cannotExtract(ctx, o, err)
 	}
-	if refusal == nil {
+	r, recorded, err := s.onRecord(ctx, id)
+	if err != nil {
+		return err
+	}
+	judged := recorded && r.Compared // the store names an incarnation since, and not what it deleted before
+	if refusal == nil && !judged {
 		var more []string
 		refusal, more, err = s.compareDeclared(ctx, o, own, status)
 		if err != nil {
@@ -29,16 +35,13 @@ func (s *snapshots) compare(ctx context.Context, id string, o cke.RestoreOrder, 
 		}
 		notes = append(notes, more...)
 	}
-	if refusal == nil {
+	if refusal == nil && !judged {
 		if refusal, err = s.noSecond(ctx, o, own); err != nil {
 			return err
 		}
 	}
-	r, recorded, err := s.onRecord(ctx, id)
 	switch {
-	case err != nil:
-		return err
-	case refusal != nil && recorded && r.Compared && refusal.Code == cke.CodeBackupDamaged:
+	case refusal != nil && judged && refusal.Code == cke.CodeBackupDamaged:
 		progress(refusal.Error())
 	case refusal != nil && recorded:
 		refusal.Unchanged, refusal.Try = false, "ckecli restore --cancel"

@@ -43,6 +43,22 @@ func TestRestore_OtherDataMakesNoSecondCluster(t *testing.T) {
 	must(os.RemoveAll(filepath.Join(own, "prod")))
 	put(from, "prod")
 	compare("the target of the data has a cluster of its name", cke.CodeOlderStore)
+
+	lead, err := store.Campaign(t.Context(), "prod", "other")
+	must(err)
+	id, err := lead.Identity(t.Context())
+	must(err)
+	must(lead.BeginRestore(t.Context(), cke.NewRestoration(c, id, cke.Restoration{ID: task.ID, Order: *task.Restore, Compared: true}, time.Now())))
+	resume := func(what string) {
+		t.Helper()
+		s := &snapshots{store: store, cluster: "prod"}
+		if err := s.compare(t.Context(), task.ID, *task.Restore, &backup.Store{Bucket: backup.Dir(from), Cluster: "other"}, func(string) {}); err != nil {
+			t.Errorf("another daemon continues it: %s: %v", what, err)
+		}
+	}
+	resume("a deletion before it left backups of its name")
+	must(os.RemoveAll(own))
+	resume("its own target cannot be read any more")
 }
 
 // The store was lost, and the members moved since the copy of the cluster file was made that an operator stores: its nodes are blank, and the

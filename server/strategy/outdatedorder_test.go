@@ -47,6 +47,9 @@ func TestRestore_IsCanceledOnceItWaitedForLong(t *testing.T) {
 		"a recovery, and no member has run": {age: 30 * time.Hour, change: func(s *scene) { s.Identity.Incarnation.Restore.Order.Survivor = "n1"; stays(s) }},
 		"the machines before are gone": {age: 30 * time.Hour, change: func(s *scene) {
 			s.Identity.Incarnation.Restore.Order.Destroyed = []string{"n1", "n2", "n3"}
+			for i := range s.Seen.Nodes {
+				s.Seen.Nodes[i].Containers = nil
+			}
 		}},
 		"the volumes before are gone": {age: 30 * time.Hour, change: func(s *scene) {
 			for i := range s.Seen.Nodes {

@@ -36,7 +36,7 @@ func TestRules_TakeNoAnswerOfAnotherCluster(t *testing.T) {
 	raw := []string{"replies", "reply", // they leave them out
 		"findings", "wentBack", "reached", "clusterIDMismatch", "putAside", "endedMembership", "noSurvivor", // two clusters under one name, and what each has served
 		"memberProblem", "certificates", "misplacedContainer", "unseen", "down", // whether anything answers there
-		"olderThanFounder", "knownRevision", "withoutLost", // of lives before the one on record
+		"olderThanFounder", "knownRevision", "withoutLost", "returned", // of lives before the one on record
 		"Survivors"} // it says of each whether it is of this cluster
 	for _, fn := range source.Functions(t) {
 		ast.Inspect(fn, func(n ast.Node) bool {

@@ -83,6 +83,9 @@ func restoring(in *Input) verdict {
 	case inc.State != cke.Restoring:
 		return pass()
 	}
+	if o, seen := noteReturned(in); seen { // whatever the restore waits for
+		return act(o, fmt.Sprintf("%s: named as destroyed, and seen with a member since; a node that was seen is waited for", and(o.Nodes)))
+	}
 	started := in.Identity.Started()
 	founders, blockers := restoredMembers(in)
 	if started {
@@ -122,7 +125,7 @@ func restoring(in *Input) verdict {
 	if blockers != nil {
 		return wait("the restore waits: "+list(blockers), blockers...)
 	}
-	return act(op.Restore{Incarnation: inc.ID, Founders: founders, Fence: fence, Gone: gone(in, inc.Restore.Order, fence), Returned: returned(in, fence), Started: started}, "the cluster continues from "+inc.Restore.Order.Describe())
+	return act(op.Restore{Incarnation: inc.ID, Founders: founders, Fence: fence, Gone: gone(in, inc.Restore.Order, fence), Started: started}, "the cluster continues from "+inc.Restore.Order.Describe())
 }
 
 // restoredMembers are those of a restore under way, and why the rest can do nothing now.
@@ -206,7 +209,7 @@ func silentBefore(in *Input) []cke.Problem {
 		if slices.Contains(rest.Returned, j.Node.Name()) {
 			p.Message += "; it was named as destroyed, and has answered since with its member, which is stopped first"
 		}
-		if in.Identity.Started() { // it can no longer be canceled
+		if in.Identity.Started() || slices.Contains(rest.Returned, j.Node.Name()) { // it can no longer be canceled, or an operator may know better
 			if p.Remedy != "" {
 				p.Remedy += "; "
 			}

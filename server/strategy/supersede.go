@@ -35,12 +35,8 @@ func Superseded(running, next op.Operation, failures map[string]Failure, away bo
 		return fmt.Errorf("%s goes first", next.Name())
 	}
 	r, prepares := running.(op.Restore)
-	if more, is := next.(op.Restore); is && prepares && !r.Started && r.Incarnation == more.Incarnation {
-		for _, node := range more.Returned {
-			if !slices.Contains(r.Returned, node) {
-				return fmt.Errorf("%s was named as destroyed and answers, and its member has to be stopped, too", node)
-			}
-		}
+	if seen, is := next.(op.NoteReturned); is && prepares && !r.Started {
+		return fmt.Errorf("%s: named as destroyed and seen with a member, which has to be stopped, too", and(seen.Nodes))
 	}
 	_, begins := running.(op.BeginRestore)
 	_, deletes := next.(op.DeleteCluster)

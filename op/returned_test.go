@@ -1,0 +1,55 @@
+package op_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"cke"
+	"cke/op"
+)
+
+// noting is a ledger that keeps the incarnation that is stored.
+type noting struct {
+	*ran
+}
+
+func (n noting) UpdateIncarnation(_ context.Context, inc cke.Incarnation) error {
+	n.id.Incarnation = &inc
+	return nil
+}
+
+// unreached are machines that do not answer.
+type unreached struct{}
+
+func (unreached) Machine(cke.Node) cke.Machine { return goneNode{} }
+
+type goneNode struct{ cke.Machine }
+
+func (goneNode) Container(context.Context, cke.Join) (cke.Container, error) {
+	return cke.Container{}, cke.ErrUnreachable
+}
+
+// Only the member of a node answers that the order calls destroyed: that is on record, and the error names what works. Another member that has its
+// address now says nothing.
+func TestRestore_NotesAMemberThatAnswersOnADestroyedNode(t *testing.T) {
+	gone := cke.Join{ID: "b", Node: cke.Node{Hostname: "n2", Address: "127.0.0.102"}, ClientPort: 2379, MemberID: "b2"}
+	for member, noted := range map[string]bool{"b2": true, "c3": false} {
+		rest := &cke.Restoration{Order: cke.RestoreOrder{Destroyed: []string{"n2"}}, Fence: []cke.JoinID{"b"}}
+		ledger := noting{&ran{id: cke.Identity{Incarnation: &cke.Incarnation{ID: "life", State: cke.Restoring, Restore: rest}}}}
+		answer := double{EndpointStatus: cke.EndpointStatus{URL: gone.ClientURL(), MemberID: member, ClusterID: "before"}}
+		e := op.Env{Ledger: ledger, Machines: unreached{}, Etcd: answer, Snapshots: hashed{}, Now: time.Now, Note: func(string) {}}
+		all := slices.Concat(op.Restore{Incarnation: "life", Gone: []cke.Join{gone}}.Stages()...)
+		err := all[slices.IndexFunc(all, func(s op.Step) bool { return s.Name == "fetch" })].Run(t.Context(), e)
+		if got := ledger.id.Incarnation.Restore.Returned; noted != (err != nil) || noted != slices.Equal(got, []string{"n2"}) {
+			t.Errorf("member %s: %v, noted %v", member, err, got)
+		}
+		var refused *cke.Error
+		if noted && (!errors.As(err, &refused) || refused.Code != cke.CodeFence || !strings.Contains(refused.Try, "--without n2")) {
+			t.Errorf("%v", err)
+		}
+	}
+}
