@@ -150,8 +150,8 @@ bench: ## measure, one line for each figure
 packages: ## build deb and rpm packages for amd64 and arm64 into dist/
 	@GO='$(GO)' packaging/packages.sh
 
-# EARLIER is the commit whose package is upgraded.
-EARLIER ?= HEAD~1
+# EARLIER is the commit whose package is upgraded: the last one that differs in what is installed.
+EARLIER ?= $(shell packaging/earlier.sh)
 packages-test: packages ## packages: what is in them, the same bytes again, their life on a host with systemd
 	$(GO) test -count=1 ./packaging -dist '$(CURDIR)/dist'
 	CKE_NEED_PROGRAMS=1 $(GO) test -timeout 40m -count=1 -v ./mtest -run TestLabPackages -packages '$(CURDIR)/dist' -earlier '$(EARLIER)'

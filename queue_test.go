@@ -130,3 +130,33 @@ func TestQueue_TheHistoryKeepsStarts(t *testing.T) {
 		t.Errorf("%d started, %d others", started, others)
 	}
 }
+
+// What is queued or failed leaves the queue when it is canceled. What is under way stays in it, and is watched to its end.
+func TestQueue_CancelInEveryState(t *testing.T) {
+	noon := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
+	for _, kind := range []cke.QueueKind{cke.RebootQueue, cke.RepairQueue} {
+		for _, state := range kind.States() {
+			r := cke.Entry{ID: "a", Node: "n1", Address: "10.0.0.1", State: state, Attempt: 2, StartedAt: noon.Add(-time.Minute), Error: "no power"}
+			if kind == cke.RepairQueue {
+				r.On = "dead"
+			}
+			before := cke.Queue{Kind: kind, Entries: []cke.Entry{r, {ID: "b", Node: "n2", Address: "10.0.0.2", State: cke.EntryQueued, On: r.On}}}
+			q, err := before.Cancel([]string{"n1"}, noon)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if before.Entries[0].Canceled || len(before.Entries) != 2 || q.Entries[len(q.Entries)-1].ID != "b" {
+				t.Errorf("%s, %s: %+v", kind, state, q)
+			}
+			if r.Active() {
+				if len(q.Entries) != 2 || !q.Entries[0].Canceled || q.Entries[0].State != state || q.History != nil {
+					t.Errorf("%s, %s: %+v", kind, state, q)
+				}
+				continue
+			}
+			if len(q.Entries) != 1 || len(q.History) != 1 || q.History[0].Result != cke.EntryCanceled || q.History[0].Attempts != 2 || q.Counts[cke.EntryCanceled] != 1 {
+				t.Errorf("%s, %s: %+v", kind, state, q)
+			}
+		}
+	}
+}

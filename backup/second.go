@@ -2,10 +2,15 @@ package backup
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"cke"
 )
@@ -28,6 +33,20 @@ func (s *Store) Mounted() error {
 		}
 	}
 	return nil
+}
+
+// MayBeUnmounted reports whether the target is a directory that is missing, or an empty one in the file system of the directory above it: one
+// that was never used looks the same as the place where its file system is not mounted.
+func (s *Store) MayBeUnmounted() bool {
+	dir, is := local(s.Bucket)
+	if !is {
+		return false
+	}
+	var of, above unix.Stat_t
+	if entries, err := os.ReadDir(string(dir)); err != nil || len(entries) > 0 {
+		return errors.Is(err, fs.ErrNotExist)
+	}
+	return unix.Stat(string(dir), &of) == nil && unix.Stat(filepath.Dir(filepath.Clean(string(dir))), &above) == nil && of.Dev == above.Dev
 }
 
 // Answers returns an error if the target answers nothing within a time, whatever it holds.

@@ -127,6 +127,8 @@ var cases = []scenario{
 		`cke_member_certificate_expiry_timestamp_seconds{cluster="prod",member="cp1"}`: "9000000x100", `cke_problems{cluster="prod",code="CKE201"}`: "1x100"}},
 
 	{"CkeOperationsFailing", "again and again", 45, of(), 0, map[string]string{`cke_operations_failed_total{cluster="prod"}`: "0x9 1x9 2x9 3x9 4x20"}},
+	{"CkeOperationsFailing", "an hour after three failures", 95, nil, 0, map[string]string{`cke_operations_failed_total{cluster="prod"}`: "0x9 1x9 2x9 3x80"}},
+	{"CkeOperationsFailing", "three failures within the hour", 45, of(), 0, map[string]string{`cke_operations_failed_total{cluster="prod"}`: "0x9 1x9 2x9 3x80"}},
 	// increase() extrapolates to a window that begins and ends beside samples.
 	{"CkeOperationsFailing", "twice", 75, nil, 0, map[string]string{`cke_operations_failed_total{cluster="prod"}`: "5x14 _ 5x25 6x9 7x22 _"}},
 	{"CkeOperationsFailing", "once", 45, nil, 0, map[string]string{`cke_operations_failed_total{cluster="prod"}`: "0x9 1x50"}},

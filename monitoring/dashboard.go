@@ -106,6 +106,7 @@ func rows() []struct {
 			{"Revision", "short", `max by (cluster, member) (cke_member_revision` + selected + `)`, "{{cluster}} {{member}}"},
 			{"Certificates expire in", "s", `min by (cluster, member) (cke_member_certificate_expiry_timestamp_seconds` + selected + `) - time()`, "{{cluster}} {{member}}"},
 			{"Nodes that do not answer", "short", `max by (cluster, node) (cke_node_reachable` + selected + `) == 0`, "{{cluster}} {{node}}"},
+			{"Nodes in maintenance", "short", `max by (cluster, node) (cke_node_drained` + selected + `) == 1`, "{{cluster}} {{node}}"},
 			{"Connections to nodes", "short", `sum by (cluster, result) (increase(cke_node_connections_total` + selected + `[5m]))`, "{{cluster}} {{result}}"},
 		}},
 		{"Operations", []panel{
@@ -129,6 +130,13 @@ func rows() []struct {
 			{"Reboots in a day", "short", `sum by (cluster, result) (increase(cke_reboots_total` + selected + `[1d])) > 0`, "{{cluster}} {{result}}"},
 			{"Duration of the last reboot", "s", `max by (cluster) (cke_reboot_seconds` + selected + `) > 0`, "{{cluster}}"},
 		}},
+		{"Repairs", []panel{
+			{"Nodes in the queue", "short", `max by (cluster, state) (cke_repair_queue_entries` + selected + `) > 0`, "{{cluster}} {{state}}"},
+			{"Age of the oldest entry", "s", `max by (cluster) (cke_repair_queue_oldest_seconds` + selected + `)`, "{{cluster}}"},
+			{"Queue is enabled", "short", `max by (cluster) (cke_repair_queue_enabled` + selected + `)`, "{{cluster}}"},
+			{"Repairs in a day", "short", `sum by (cluster, result) (increase(cke_repairs_total` + selected + `[1d])) > 0`, "{{cluster}} {{result}}"},
+			{"Duration of the last repair", "s", `max by (cluster) (cke_repair_seconds` + selected + `) > 0`, "{{cluster}}"},
+		}},
 		{"Backups", []panel{
 			{"Age of the newest state that can be restored", "s", `time() - max by (cluster) (cke_backup_restorable_timestamp_seconds` + selected + `)`, "{{cluster}}"},
 			{"Age of the newest full", "s", `time() - (max by (cluster) (cke_backup_full_timestamp_seconds` + selected + `) > 0)`, "{{cluster}}"},
@@ -139,6 +147,9 @@ func rows() []struct {
 		}},
 		{"Daemons", []panel{
 			{"Leader daemon", "short", `cke_leader` + selected + ` == 1`, "{{cluster}} {{instance}}"},
+			{"Clusters that a daemon leads", "short", `cke_clusters_led`, "{{instance}}"},
+			{"Clusters handed over in a day", "short", `sum by (instance, reason) (increase(cke_handovers_total[1d])) > 0`, "{{instance}} {{reason}}"},
+			{"Age of the observation", "s", `time() - max by (cluster) (cke_observed_timestamp_seconds` + selected + `)`, "{{cluster}}"},
 			{"Versions", "short", `cke_build_info`, "{{instance}} {{version}}"},
 			{"Duration of observations, 9 of 10", "s", `histogram_quantile(0.9, sum by (cluster, le) (rate(cke_observation_seconds_bucket` + selected + `[5m])))`, "{{cluster}}"},
 			{"Duration of requests to the store, 99 of 100", "s", `histogram_quantile(0.99, sum by (instance, method, le) (rate(cke_store_request_seconds_bucket[5m])))`, "{{instance}} {{method}}"},

@@ -19,6 +19,7 @@ import (
 )
 
 func (a *alerted) everythingIsCollected() {
+	a.may("CkeNoLeaderDaemon") // until the daemon is scraped first
 	a.awaitQuery(`up{job="cke"} == 1`, 1)
 	a.awaitQuery(`up{job="etcd-prod",cluster="prod",member=~".+"} == 1`, 3)
 	a.awaitQuery(`etcd_server_has_leader{job="etcd-prod",cluster="prod"} == 1`, 3)
@@ -41,6 +42,7 @@ func (a *alerted) everythingIsCollected() {
 }
 
 func (a *alerted) aNodeLosesPower() {
+	a.may("CkeQuorumUnknown") // until another leader is elected
 	n := a.nodes[1]
 	a.must(a.Lab.Kill(a.ctx, n.Name))
 	a.fires("CkeNodeUnreachable", "node", n.Name)
@@ -52,6 +54,7 @@ func (a *alerted) aNodeLosesPower() {
 }
 
 func (a *alerted) noNodeCanBeSeen() {
+	a.may("CkeNoTolerance") // while one of three cannot be seen
 	for _, n := range a.nodes[:3] {
 		a.must(a.Lab.Cut(a.ctx, n.Name, lab.Cut{From: lab.FromHost}))
 	}
@@ -107,6 +110,7 @@ func (a *alerted) anInventoryWaits() {
 
 // changesArePaused: meanwhile certificates are not renewed, and members that stopped are not started.
 func (a *alerted) changesArePaused() {
+	a.may("CkeNoLeaderDaemon", "CkeNoTolerance", "CkeQuorumUnknown") // the test leads for a while, and members start again
 	a.do("pause", "--reason", "a test")
 	a.await("the pause", seenLimit, func(st cke.Status) bool { c, _ := st.Condition(cke.CondPaused); return c.Status == cke.True })
 	a.pausedSince(time.Now().Add(-25 * time.Hour))
@@ -164,6 +168,7 @@ func (a *alerted) pausedSince(t time.Time) {
 }
 
 func (a *alerted) dataDiffers() {
+	a.may("CkeNoTolerance", "CkeQuorumUnknown") // a member is stopped while its data is altered
 	was, is := "a value as it was", "a value as it is!"
 	c := a.client()
 	a.must(rig.PutThrough(a.within(seenLimit), c, "precious", was))
@@ -211,6 +216,7 @@ func (a *alerted) aDatabaseIsNearlyFull() {
 
 // theTargetIsGone: the daemon that stored the backups knows a state that is new enough, for an hour. Another one knows none.
 func (a *alerted) theTargetIsGone() {
+	a.may("CkeNoLeaderDaemon", "CkeDrillFailed")
 	aside := a.target + ".aside"
 	a.must(os.Rename(a.target, aside))
 	a.awaitQuery(`cke_backup_failing{cluster="prod",work="take"} == 1`, 1)
@@ -224,6 +230,7 @@ func (a *alerted) theTargetIsGone() {
 
 // aDrillFails: the body of each full is damaged. Its header, which is read when a daemon starts, is right.
 func (a *alerted) aDrillFails() {
+	a.may("CkeNoLeaderDaemon", "CkeBackupTooOld") // a daemon that starts reads first what the target holds
 	a.restart(func() {
 		n := 0
 		for _, name := range files(a.story, a.target) {
@@ -247,6 +254,7 @@ func (a *alerted) aDrillFails() {
 
 // aDrillIsOverdue: only a key that this host does not have opens the backups. Where it is, a drill succeeded two days ago.
 func (a *alerted) aDrillIsOverdue() {
+	a.may("CkeNoLeaderDaemon", "CkeBackupTooOld", "CkeDrillFailed")
 	elsewhere, err := age.GenerateX25519Identity()
 	a.must(err)
 	c := a.file(3)
@@ -300,6 +308,7 @@ func (a *alerted) noDaemonRuns() {
 
 // operationsFail: etcd does not take an argument. The alert counts for an hour.
 func (a *alerted) operationsFail() {
+	a.may("CkeNoTolerance", "CkeQuorumUnknown") // the member that is restarted with it does not start
 	c := a.file(3)
 	c.Options.Etcd.ExtraArgs = append(c.Options.Etcd.ExtraArgs, "--cipher-suites=NO_SUCH_CIPHER")
 	a.set(c)

@@ -56,6 +56,9 @@ type alerted struct {
 	fired map[string]rig.Alert
 	// lasting are those that cannot resolve before the story is over.
 	lasting []string
+	// allowed are those that may fire in this part, which started at began: what it waits for, and what may come with it.
+	allowed map[string]bool
+	began   time.Time
 }
 
 // TestLabAlerts_FireInARealPrometheusAndResolve plays what alerts are about. Only the times for which an expression must
@@ -107,7 +110,7 @@ func TestLabAlerts_FireInARealPrometheusAndResolve(t *testing.T) {
 	} {
 		s.part(p.name, func(s *story) {
 			now := *a
-			now.story = s
+			now.story, now.allowed, now.began = s, map[string]bool{}, time.Now()
 			p.tell(&now)
 			a.daemon, a.lasting = now.daemon, now.lasting
 		})
@@ -180,6 +183,7 @@ func (a *alerted) awaitQuery(expr string, n int) {
 func (a *alerted) fires(name string, labels ...string) {
 	a.Helper()
 	began := time.Now()
+	a.may(name)
 	all, err := a.prometheus.AwaitAlerts(a.within(firesLimit), name+" to fire", func(all []rig.Alert) bool {
 		return slices.ContainsFunc(all, func(al rig.Alert) bool { return fires(al, name, labels...) })
 	})
@@ -202,7 +206,25 @@ func fires(a rig.Alert, name string, labels ...string) bool {
 	return ok
 }
 
-// resolves waits until no alert fires, but for those that last.
+// may allows alerts to come with those that this part waits for.
+func (a *alerted) may(names ...string) {
+	for _, name := range names {
+		a.allowed[name] = true
+	}
+}
+
+// noOthers compares all alerts that fired in this part with those that may: a wrong one is as bad as a missing one.
+func (a *alerted) noOthers() {
+	a.Helper()
+	span := max(int(time.Since(a.began).Seconds()), 1)
+	for _, s := range a.query(fmt.Sprintf(`count by (alertname) (count_over_time(ALERTS{alertstate="firing"}[%ds]))`, span)) {
+		if name := s.Metric["alertname"]; !a.allowed[name] && !slices.Contains(a.lasting, name) {
+			a.whole.Errorf("%s: %s fired, too, which nothing here causes", a.Name(), name) // the other parts are played
+		}
+	}
+}
+
+// resolves waits until no alert fires, but for those that last, and checks that no other one fired.
 func (a *alerted) resolves() {
 	a.Helper()
 	began := time.Now()
@@ -213,6 +235,7 @@ func (a *alerted) resolves() {
 	})
 	a.must(err)
 	a.Logf("all resolved after %s", since(began))
+	a.noOthers()
 }
 
 // restart lets other work happen between two daemons.

@@ -86,8 +86,6 @@ EOF
   run ckecli history
   cat >&2 <<EOF
 
-The status page: http://127.0.0.1:10180/
-
 To continue manually:
   source .demo/env
   ckecli status
@@ -96,6 +94,8 @@ To continue manually:
   cke-lab --dir .demo/lab --name cke-demo kill cke-demo-n2     # and: ckecli status --watch
   cke-lab gameday                                              # random faults under load, with a verdict
 The cluster file is .demo/cluster.yml, the daemon's log .demo/cke.log; \`make demo-down\` removes all of it.
+
+The status page: http://127.0.0.1:10180/
 EOF
 }
 

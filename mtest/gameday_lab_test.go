@@ -36,7 +36,7 @@ func TestLabGameday_PassesUnlessAWriteIsLost(t *testing.T) {
 	})
 	s.part("of a minute", func(s *story) {
 		said, code := s.gameday(nil, "--minutes", "1", "--seed", "1")
-		s.says(said, code, 0, "PASSED", " acknowledged, 0 lost: ", "  break    ", "  revert   ", "  whole    ", "  cke      ")
+		s.says(said, code, 0, "Watch it: http://"+s.HTTP+"/clusters/"+s.Cluster+"\n", "PASSED", " acknowledged, 0 lost: ", "  break    ", "  revert   ", "  whole    ", "  cke      ")
 	})
 	s.part("interrupted", func(s *story) {
 		said, code := s.gameday(func() {}, "--faults", "cut,kill,pause", "--seed", "1")

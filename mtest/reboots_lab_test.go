@@ -109,6 +109,99 @@ func (m *loaded) neverReturns(spare string) {
 	}
 }
 
+// TestLabReboots_TheDaemonIsKilledAtEveryStep reboots five nodes while clients write, and kills the daemon that leads as each state of the
+// queue is entered; the other one takes over. Each machine reboots once, the leader's last.
+func TestLabReboots_TheDaemonIsKilledAtEveryStep(t *testing.T) {
+	extra(t)
+	h := newHosts(t, borrow(t, 5), 5)
+	m := &loaded{story: h.one}
+	var cancel context.CancelFunc
+	m.ctx, cancel = context.WithTimeout(t.Context(), 2*matrixLimit)
+	t.Cleanup(cancel)
+	command := []string{m.controller()}
+	for _, s := range []*story{h.one, h.two} {
+		s.ctx = m.ctx
+		config := h.store.Config(h.store.Address)
+		config["secret_key_file"], config["commands"] = filepath.Join(h.one.Dir, "secret.key"), map[string]any{"power-cycle": command}
+		s.must(s.WriteConfig(config))
+	}
+	daemons := map[string]*rig.Daemon{"boot-1": h.one.daemon("boot-1")}
+	m.setKey()
+	m.file = m.spec()
+	m.file.Reboot = cke.RebootOptions{Command: "power-cycle", CommandTimeout: cke.Duration(time.Minute), BootTimeout: cke.Duration(2 * time.Minute), Settle: cke.Duration(2 * time.Second)}
+	m.members(0, 1, 2)
+	m.under(h.one, func(m *loaded) {
+		daemons["boot-2"] = h.two.daemon("boot-2")
+		names, leader := []string{}, m.role("leader").Name
+		for _, n := range m.nodes {
+			names = append(names, n.Name)
+		}
+		gap := m.measured("all five reboot, and daemons are killed", func() {
+			for i, at := range []moment{
+				{"drain-for-reboot", "record"}, // leased
+				{"reboot-node", "record"},      // rebooting, before its command
+				{"reboot-node", "command"},     // or while that runs
+				{"note-reboot", "record"},      // its command has ended, or it is back
+				{"note-reboot", "release"},     // returning, or done
+				{"drain-for-reboot", "move-leader"},
+			} {
+				led := m.fresh().Leader.Host
+				died := m.when(m.within(2*readyLimit), at.entered(), func() error { daemons[led].Kill(); return nil })
+				if i == 0 {
+					m.do(append([]string{"reboot-queue", "add", "--reason", "new kernel"}, names...)...)
+				}
+				m.must(<-died)
+				other, back := h.two, h.one
+				if led == "boot-2" {
+					other, back = h.one, h.two
+				}
+				st := m.await("another daemon to lead", seenLimit, func(st cke.Status) bool { return st.Leader.Host != led })
+				m.Logf("%s was killed at %s, and %s leads", led, at, st.Leader.Host)
+				m.story, daemons[led] = other, back.daemon(led)
+			}
+			m.do("reboot-queue", "wait")
+		})
+		if gap > patientWrite {
+			m.Errorf("a client that waits for %s could not write: the gap was %s", patientWrite, gap)
+		}
+		q := m.reboots()
+		order := []string{}
+		for _, e := range q.History {
+			order = append(order, e.Node)
+			if e.Result != cke.EntryDone || e.Attempts != 1 {
+				m.Errorf("%+v", e)
+			}
+		}
+		if len(q.Entries) > 0 || len(order) != 5 || order[4] != leader {
+			m.Errorf("the order was %v, and %s led; left are %+v", order, leader, q.Entries)
+		}
+		text, err := os.ReadFile(filepath.Join(h.one.Dir, "cycled"))
+		m.must(err)
+		if cycled := strings.Fields(string(text)); !slices.Equal(slices.Sorted(slices.Values(cycled)), slices.Sorted(slices.Values(names))) {
+			m.Errorf("power cycles of %v, want one of each", cycled)
+		}
+	})
+}
+
+// entered tells for Follow whether the step has begun, or is already over: it may take less than a moment.
+func (m moment) entered() func(cke.Record) bool {
+	return func(r cke.Record) bool {
+		return r.Operation == m.operation && slices.ContainsFunc(r.Steps, func(s cke.StepRecord) bool { return s.Name == m.step })
+	}
+}
+
+// controller is a program that asks for a power cycle of the node whose reboot it is for. The cycle goes on by itself, as in a management
+// controller, also when the daemon is killed; each is a line of the file cycled.
+func (s *story) controller() string {
+	s.Helper()
+	cycle := s.powerCycle()
+	path := s.file("controller", fmt.Sprintf(`#!/bin/sh
+setsid sh -c 'echo "$CKE_NODE" >>%[1]s/cycled; exec %[2]s "$@"' controller "$@" >/dev/null 2>&1 </dev/null &
+`, s.Dir, cycle))
+	s.must(os.Chmod(path, 0o700))
+	return path
+}
+
 func (m *loaded) reboots() (q rebooted) {
 	m.Helper()
 	m.must(json.Unmarshal([]byte(m.do("reboot-queue", "list", "-o", "json")), &q))

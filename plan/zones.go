@@ -25,6 +25,21 @@ type ZoneCount struct {
 // String returns the zones before, during and after an operation.
 func (z Zones) String() string { return fmt.Sprintf("%s → %s → %s", z.Before, z.During, z.After) }
 
+// Zones is how many zones can be lost before the plan, at the least meanwhile, and after it; nil: it has no operation, or no zones.
+func (p Plan) Zones() (all *Zones) {
+	for _, s := range p.Steps {
+		switch {
+		case s.Zones == nil:
+		case all == nil:
+			z := *s.Zones
+			all = &z
+		default:
+			all.During, all.After = all.During.least(s.Zones.During), s.Zones.After
+		}
+	}
+	return all
+}
+
 // String returns the count, as "2/3".
 func (c ZoneCount) String() string {
 	if c.Of == 0 {

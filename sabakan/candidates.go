@@ -295,11 +295,11 @@ func (c *chooser) retires(h *cke.Host) int {
 // pick returns the best candidate, or what is waited for.
 func (c *chooser) pick(all []candidate, what string) (candidate, verdict) {
 	if len(all) == 0 {
-		return candidate{}, wait(cke.CodeNoHost, "%s: no machine fits: %s", what, c.unfitText(true))
+		return candidate{}, unfit("%s: no machine fits: %s", what, c.unfitText(true))
 	}
 	if !all[0].checked {
 		c.check(all)
-		return candidate{}, wait("", "%s: %s is to be checked first", what, all[0].host.ID)
+		return candidate{}, wait(WaitCheck, "%s: %s is to be checked first", what, all[0].host.ID)
 	}
 	return all[0], verdict{}
 }

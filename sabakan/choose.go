@@ -58,6 +58,8 @@ type Simulated struct {
 	// Least is the smallest tolerance meanwhile, -1: the cluster would not serve; Tolerance is that at the end.
 	Least     int `json:"least"`
 	Tolerance int `json:"tolerance"`
+	// Zones are how many zones can be lost before, meanwhile and at the end, as "3/3 → 1/3 → 3/3"; empty: the cluster file has none.
+	Zones string `json:"zones,omitempty"`
 	// Blocked is what the work would wait for without end; empty: it would complete.
 	Blocked string `json:"blocked,omitempty"`
 }
@@ -72,6 +74,8 @@ type Choice struct {
 	// Stop is what forbids a change; empty: nothing does. Overridable: the operator may confirm one in spite of it.
 	Stop        Stop `json:"stop,omitempty"`
 	Overridable bool `json:"overridable,omitempty"`
+	// Waits names what a change waits for that is neither a problem nor a stop; empty: it does not.
+	Waits Wait `json:"waits,omitempty"`
 	// Notes are what is waited for, what contradicts itself, and advice.
 	Notes []Note `json:"notes,omitempty"`
 	// Unfit counts the machines that no member may be put on, by reason, if one was searched.
@@ -83,6 +87,27 @@ type Choice struct {
 	Acceptance Acceptance `json:"acceptance,omitempty"`
 	// Template is the hash to store as Past.Template, once the cluster file follows the template; empty: it does not.
 	Template string `json:"template,omitempty"`
+}
+
+// Wait names what a change waits for.
+type Wait string
+
+// Waits.
+const (
+	WaitCheck      Wait = "check"
+	WaitUndeclared Wait = "undeclared"
+)
+
+// OutcomeNone is the outcome that there is nothing to change.
+const OutcomeNone = "none"
+
+// Outcome returns the name of the outcome, which stays the same while its texts do not: the cause of a change, a stop, a code, what is
+// waited for, or OutcomeNone.
+func (c Choice) Outcome() string {
+	if c.Change != nil {
+		return string(c.Change.Cause)
+	}
+	return cmp.Or(string(c.Stop), string(c.Code), string(c.Waits), OutcomeNone)
 }
 
 // Note is one line beside the outcome.
@@ -189,7 +214,7 @@ func (c *chooser) decide() verdict {
 
 // apply puts a verdict into the choice.
 func (c *chooser) apply(v verdict) {
-	c.out.Change, c.out.Reason, c.out.Code, c.out.Stop, c.out.Overridable = v.change, v.reason, v.code, v.stop, v.overridable
+	c.out.Change, c.out.Reason, c.out.Code, c.out.Waits, c.out.Stop, c.out.Overridable = v.change, v.reason, v.code, v.waits, v.stop, v.overridable
 }
 
 // note adds a line beside the outcome.
@@ -200,6 +225,7 @@ type verdict struct {
 	change      *Change
 	reason      string
 	code        cke.Code
+	waits       Wait
 	stop        Stop
 	overridable bool
 }
@@ -211,7 +237,12 @@ func (v verdict) passes() bool {
 	return v.stop == StopSimulated || v.stop == StopPerDay || v.stop == StopNode || v.code == cke.CodeNoHost
 }
 
-// wait is the outcome that nothing is changed.
-func wait(code cke.Code, format string, args ...any) verdict {
-	return verdict{reason: fmt.Sprintf(format, args...), code: code}
+// unfit is the outcome that no machine fits.
+func unfit(format string, args ...any) verdict {
+	return verdict{reason: fmt.Sprintf(format, args...), code: cke.CodeNoHost}
+}
+
+// wait is the outcome that a change waits for what is no problem.
+func wait(what Wait, format string, args ...any) verdict {
+	return verdict{reason: fmt.Sprintf(format, args...), waits: what}
 }

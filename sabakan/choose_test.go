@@ -25,6 +25,44 @@ func TestChoose_IsPure(t *testing.T) {
 	}
 }
 
+// Of two stops that apply the first one of the page is reported; the simulation is asked last.
+func TestChoose_TheFirstStopIsReported(t *testing.T) {
+	stops := []struct{ name, verbs string }{
+		{"off", "mode off"},
+		{"read", "fails no answer"},
+		{"state", "health FROZEN"},
+		{"status", "status 1h"},
+		{"quorum", "lost"},
+		{"in-flight", "unobserved"},
+		{"others", "others no answer"},
+		{"many", "now 1 unreachable 1m; now 3 unreachable 1m"},
+		{"settle", "changed 9 1m"},
+		{"per-day", "changed 8 2h; changed 9 1h"},
+		{"node", "flaps 2"},
+		{"simulated", "blocked no end"},
+	}
+	names := names(t)
+	for i, s := range stops {
+		if names[i] != s.name {
+			t.Fatalf("stop %d is %s, want %s", i, names[i], s.name)
+		}
+		scene := "formed 3 8; host 2 retired 1h; " + s.verbs
+		if got := sabakan.Choose(read(t, scene).Input); string(got.Stop) != s.name {
+			t.Errorf("%s: %q, want %s", scene, got.Stop, s.name)
+		}
+		for _, later := range stops[i+1:] {
+			both := "formed 3 8; host 2 retired 1h; " + later.verbs + "; " + s.verbs
+			want := s.name
+			if s.name == "per-day" && later.name == "node" {
+				want = later.name // a machine that is held back has no change that could wait for the daily limit
+			}
+			if got := sabakan.Choose(read(t, both).Input); string(got.Stop) != want {
+				t.Errorf("%s: %q, want %s", both, got.Stop, want)
+			}
+		}
+	}
+}
+
 // What the operator confirms is the change that was shown: its hash changes with the change and with what
 // has to be confirmed, and with nothing else.
 func TestChoose_TheHashIsThatOfTheChange(t *testing.T) {

@@ -309,3 +309,43 @@ func TestChoose_NothingByAClockThatIsNotConfirmed(t *testing.T) {
 		}
 	}
 }
+
+// A machine that flaps is not exchanged before its state lasts, and once it has flapped for a day's measure, only an operator can.
+func TestPast_AMachineThatFlaps(t *testing.T) {
+	r := begin(formed(3, 8))
+	turn := func(s cke.HostState, d time.Duration) (c sabakan.Choice) {
+		c = r.once(func(w *world) {
+			w.host(2).State, w.host(2).For = s, 0
+			if s == cke.HostUnreachable {
+				w.silent(2, 0)
+			} else {
+				w.member(2).Ready, w.member(2).State, w.member(2).Watched, w.Status.Tolerance = true, "healthy", 0, 1
+				for i := range w.Status.Nodes {
+					w.Status.Nodes[i].Problem = nil
+				}
+			}
+		})
+		for d -= interval; d > 0 && c.Change == nil; d -= interval {
+			for i := range r.Status.Nodes {
+				if r.Status.Nodes[i].Problem == nil {
+					r.Status.Nodes[i].SeenAt = r.at
+				}
+			}
+			c = r.once(nil)
+		}
+		return c
+	}
+	for i := range 36 { // for a day
+		state := []cke.HostState{cke.HostUnreachable, cke.HostHealthy}[i%2]
+		if c := turn(state, 40*time.Minute/2); c.Change != nil {
+			t.Fatalf("turn %d: %+v", i, c)
+		}
+	}
+	if c := turn(cke.HostUnreachable, time.Hour); c.Stop != sabakan.StopNode || !c.Overridable {
+		t.Fatalf("it flapped, and is unreachable for an hour: %+v", c)
+	}
+	c, after := r.until(26 * time.Hour)
+	if c.Change == nil || c.Change.Cause != cke.CauseUnreachable || after < 20*time.Hour {
+		t.Fatalf("after %s: %+v", after, c)
+	}
+}

@@ -98,6 +98,7 @@ func anyWorld(t *rapid.T) *world {
 
 // Whatever an inventory says, one member is moved at most, never beside a stop, and never because of a single read.
 func TestChoose_MovesOneMemberAtMostAndNeverBesideAStop(t *testing.T) {
+	named := outcomes(t)
 	rapid.Check(t, func(t *rapid.T) {
 		w := anyWorld(t)
 		before := written(t, []any{w.Read, w.Spec, w.Status, w.Past, w.Template, w.Checks})
@@ -111,6 +112,10 @@ func TestChoose_MovesOneMemberAtMostAndNeverBesideAStop(t *testing.T) {
 		switch {
 		case c.Reason == "":
 			t.Fatal("no reason")
+		case !slices.Contains(named, c.Outcome()):
+			t.Fatalf("the outcome has no name that is documented: %q, %s", c.Outcome(), c.Reason)
+		case (c.Outcome() == sabakan.OutcomeNone) != (c.Reason == "the cluster has the machines that the template asks for"):
+			t.Fatalf("%s: %s", c.Outcome(), c.Reason)
 		case c.Change == nil:
 			return
 		case c.Stop != "":

@@ -24,13 +24,13 @@ func (c *chooser) bootstrap() verdict {
 			return slices.ContainsFunc(all, func(o candidate) bool { return o.host.ID == k.host.ID })
 		})
 		if len(left) == 0 {
-			return wait(cke.CodeNoHost, "the cluster needs %s, and %d fit: %s", cke.Count(want, "machine"), len(all), c.unfitText(false))
+			return unfit("the cluster needs %s, and %d fit: %s", cke.Count(want, "machine"), len(all), c.unfitText(false))
 		}
 		all = append(all, left[0])
 		chosen = chosen.with(left[0].zone)
 	}
 	if c.check(all); len(c.out.Check) > 0 {
-		return wait("", "the bootstrap on %s waits: %s to be checked first", names(all), cke.Plural(len(c.out.Check), "machine is", "machines are"))
+		return wait(WaitCheck, "the bootstrap on %s waits: %s to be checked first", names(all), cke.Plural(len(c.out.Check), "machine is", "machines are"))
 	}
 	for _, k := range all {
 		c.place(&d, -1, k, true)
@@ -145,7 +145,7 @@ func (c *chooser) fewer() verdict {
 		}
 	}
 	if last == nil {
-		return wait("", "%s, but none of them comes from the inventory", what)
+		return wait(WaitUndeclared, "%s, but none of them comes from the inventory", what)
 	}
 	d := draft{Change: Change{Cause: cke.CauseFewer, Old: last.serial, Cluster: c.edited()}, fewer: true,
 		reason: fmt.Sprintf("%s: %s is one no longer", what, last.Name())}
@@ -289,7 +289,7 @@ func (c *chooser) spare() verdict {
 	case old >= 0:
 		d.Cluster.Nodes = slices.Delete(d.Cluster.Nodes, old, old+1)
 	default:
-		return wait(cke.CodeNoHost, "%s wanted, and no machine fits: %s", cke.Plural(c.o.Spares, "spare is", "spares are"), c.unfitText(false))
+		return unfit("%s wanted, and no machine fits: %s", cke.Plural(c.o.Spares, "spare is", "spares are"), c.unfitText(false))
 	}
 	return c.finish(d)
 }

@@ -158,3 +158,62 @@ func TestMetrics_OfNodesAreOneForEachName(t *testing.T) {
 		}
 	}, "one")
 }
+
+// Each figure of both queues has the value that the queue has; one that is empty has all series.
+func TestMetrics_OfQueues(t *testing.T) {
+	govern(t, func(c *country) {
+		g := c.stage("one")
+		led := g.led()
+		lines := func(when string, want ...string) {
+			t.Helper()
+			g.pass(2 * probe)
+			series := scrape(t, c.metrics)
+			for _, line := range want {
+				if strings.Count(series, "\n"+line+"\n") != 1 {
+					t.Errorf("%s: %s is not there once in\n%s", when, line, strings.Join(regexp.MustCompile(`(?m)^cke_re(boot|pair).*`).FindAllString(series, -1), "\n"))
+				}
+			}
+		}
+		entry := func(kind cke.QueueKind, id int, state cke.EntryState) cke.Entry {
+			r := cke.Entry{ID: fmt.Sprint(kind, id), Node: fmt.Sprintf("n%d", id), Address: fmt.Sprintf("10.0.0.%d", id), State: state, AddedAt: time.Now().Add(-time.Hour), Since: time.Now()}
+			if kind == cke.RepairQueue {
+				r.On = "dead"
+			}
+			return r
+		}
+		var empty, used []string
+		for _, kind := range []cke.QueueKind{cke.RebootQueue, cke.RepairQueue} {
+			for _, state := range append(kind.States(), "skipped") {
+				empty = append(empty, fmt.Sprintf(`cke_%s_queue_entries{cluster="one",state="%s"} 0`, kind, state))
+			}
+			for _, result := range cke.EntryResults() {
+				empty = append(empty, fmt.Sprintf(`cke_%ss_total{cluster="one",result="%s"} 0`, kind, result))
+			}
+			empty = append(empty, fmt.Sprintf(`cke_%s_queue_enabled{cluster="one"} 1`, kind), fmt.Sprintf(`cke_%s_queue_oldest_seconds{cluster="one"} 0`, kind), fmt.Sprintf(`cke_%s_seconds{cluster="one"} 0`, kind))
+			used = append(used, fmt.Sprintf(`cke_%s_queue_entries{cluster="one",state="queued"} 1`, kind), fmt.Sprintf(`cke_%s_queue_entries{cluster="one",state="failed"} 1`, kind),
+				fmt.Sprintf(`cke_%s_queue_entries{cluster="one",state="skipped"} 1`, kind), fmt.Sprintf(`cke_%s_queue_enabled{cluster="one"} 0`, kind),
+				fmt.Sprintf(`cke_%ss_total{cluster="one",result="done"} 7`, kind), fmt.Sprintf(`cke_%ss_total{cluster="one",result="failed"} 2`, kind), fmt.Sprintf(`cke_%s_seconds{cluster="one"} 90`, kind))
+		}
+		lines("empty", empty...)
+		g.change(func() {
+			for _, kind := range []cke.QueueKind{cke.RebootQueue, cke.RepairQueue} {
+				skipped := entry(kind, 3, cke.EntryFailed)
+				skipped.Skipped = true
+				q := cke.Queue{Kind: kind, Disabled: true, Entries: []cke.Entry{entry(kind, 1, cke.EntryQueued), entry(kind, 2, cke.EntryFailed), skipped},
+					History: []cke.EndedEntry{{Node: "n3", Address: "10.0.0.3", Result: cke.EntryDone, StartedAt: time.Now().Add(-2 * time.Hour), EndedAt: time.Now().Add(-2*time.Hour + 90*time.Second)}},
+					Counts:  map[cke.EntryResult]int64{cke.EntryDone: 7, cke.EntryGaveUp: 2}}
+				if kind == cke.RepairQueue {
+					led.requests.Repairs = q
+				} else {
+					led.requests.Reboots = q
+				}
+			}
+		})
+		lines("used", used...)
+		for _, name := range []string{"cke_reboot_queue_oldest_seconds", "cke_repair_queue_oldest_seconds"} {
+			if got := gathered(t, c.metrics, name); len(got) != 1 || got[0] < 3600 || got[0] > 3700 {
+				t.Errorf("%s is %v, want an hour", name, got)
+			}
+		}
+	}, "one")
+}

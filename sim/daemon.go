@@ -34,8 +34,9 @@ type Daemon struct {
 	listed                 map[string]int // by actor
 	clock                  time.Time      // the furthest that its host's clock was since it started what it does
 	lookEnded              bool
-	authRead               int   // what had happened when it read etcd's authentication last
-	file, decidedOn        int64 // the generation of the spec that it read last, and when it decided what it does
+	authRead               int     // what had happened when it read etcd's authentication last
+	file, decidedOn        int64   // the generation of the spec that it read last, and when it decided what it does
+	stock                  stockOf // what it knows of the inventory
 }
 
 var errDead = errors.New("the daemon is dead")
@@ -300,6 +301,11 @@ const hangPatience = 3 * time.Second
 
 // actorKey is the key of the name of who makes calls with a context, so that a Scheduler can distinguish parallel callers.
 type actorKey struct{}
+
+// WithActor names who makes calls with this context.
+func WithActor(ctx context.Context, name string) context.Context {
+	return context.WithValue(ctx, actorKey{}, name)
+}
 
 func actorOf(ctx context.Context) string {
 	name, _ := ctx.Value(actorKey{}).(string)

@@ -16,6 +16,7 @@ import (
 
 	"cke"
 	"cke/op"
+	"cke/sabakan/keep"
 	"cke/server/strategy"
 	"cke/sim"
 )
@@ -55,6 +56,8 @@ type stage struct {
 	marks *marks
 	// heard is the last decision that was looked at.
 	heard int
+	// stock is the inventory of the machines; nil: there is none.
+	stock *stock
 }
 
 // play runs a scene in a bubble of virtual time, with a cluster of n declared nodes n1…
@@ -84,7 +87,7 @@ func (s *stage) cluster(nodes []*sim.Node) cke.Cluster {
 	c := cke.Cluster{Name: clusterName, Backup: cke.Backup{Target: s.target}, Reboot: rebooting, Repair: repairing}
 	c.Policies.Replace.Mode = s.replace
 	for _, n := range nodes {
-		c.Nodes = append(c.Nodes, n.Declared())
+		c.Nodes = append(c.Nodes, s.stock.declared(n.Declared()))
 	}
 	return c
 }
@@ -106,6 +109,7 @@ type driver struct {
 	status   cke.Status
 	input    strategy.Input
 	rounds   int
+	keeper   *keep.Keeper  // nil: there is no inventory
 	calm     time.Duration // the pause before, while nothing happens
 	leads    time.Time     // since when
 	// quorate is whether there is a quorum, quorateAt since when.
@@ -123,6 +127,7 @@ func (s *stage) daemon() *driver {
 		d.status = s.Store().Status() // that of the last one, or of the copy that took the store's place
 	}
 	s.drivers = append(s.drivers, d)
+	s.stock.beside(d)
 	s.wg.Go(d.run)
 	return d
 }
@@ -203,6 +208,7 @@ func (d *driver) round(ctx context.Context) (again time.Duration, err error) {
 			err = errors.New("fault in cke")
 		}
 	}()
+	d.Rounds()
 	spec, err := d.Term().Spec(ctx)
 	if err != nil {
 		return 0, err
@@ -223,6 +229,10 @@ func (d *driver) round(ctx context.Context) (again time.Duration, err error) {
 	of.Identity = identity.BackedUp()
 	d.Backups().Update(cke.BackupWanted{Spec: spec, Identity: of.Identity, Idle: strategy.NoBackups(&of)})
 	in.Backup, in.UnderWay = d.Backups().Status(), d.QueuesSeen()
+	if d.keeper != nil {
+		d.keeper.Update(cke.InventoryWanted{Spec: spec, Identity: identity, Requests: in.Requests, Status: d.before()})
+		in.Inventory = d.keeper.Status()
+	}
 	if d.stage.blind != nil {
 		d.stage.blind(&in)
 	}
@@ -269,6 +279,7 @@ func (d *driver) note(in strategy.Input, dec strategy.Decision) {
 	d.stage.marks.decision(dec)
 	d.stage.marks.beside(in, dec)
 	d.Reported(d.status)
+	d.Knows(d.status)
 	d.stage.Store().Tell(d.status)
 	if news {
 		d.stage.say("%s", describeDecision(d.Number(), dec))

@@ -1,16 +1,10 @@
 package sim
 
 import (
-	"context"
 	"time"
 
 	"cke"
 )
-
-// WithActor names who makes calls with this context.
-func WithActor(ctx context.Context, name string) context.Context {
-	return context.WithValue(ctx, actorKey{}, name)
-}
 
 // Situations are those that schedules have to reach.
 func Situations() []Situation {

@@ -82,6 +82,9 @@ func (n *nemesis) judge(call int, c sim.Call) sim.Verdict {
 		nodes := n.s.Nodes()
 		n.pursue(nodes[n.IntN(len(nodes))])
 	}
+	if n.s.stock != nil && n.IntN(stockEvery) == 0 {
+		n.stockStrikes()
+	}
 	if n.Float64() > rate {
 		return sim.Proceed
 	}
@@ -334,9 +337,11 @@ func (n *nemesis) file() cke.Cluster {
 	if members%2 == 0 && n.IntN(2) == 0 { // even sizes are worth less
 		members--
 	}
+	members = n.stockedMembers(members)
 	for i := range c.Nodes {
 		c.Nodes[i].ControlPlane = i < members
 	}
+	c.Nodes = n.someOf(c.Nodes)
 	n.tune()
 	c.Options.Etcd = n.etcd
 	if n.IntN(12) == 0 {

@@ -30,6 +30,9 @@ func (s *Store) LetOlderLead(may bool) {
 	s.world.change(fmt.Sprintf("older daemons may lead: %v", may), func() { s.olderLead = may })
 }
 
+// IsOlder reports whether the daemon is one of an earlier version.
+func (d *Daemon) IsOlder() bool { return d.older }
+
 // DropUnknown lets older daemons erase what they do not know.
 func (s *Store) DropUnknown() {
 	s.world.change("the store carries nothing over", func() { s.drops = true })

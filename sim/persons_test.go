@@ -234,6 +234,7 @@ func (n *nemesis) anotherHost() {
 // content takes back what people asked for that keeps the cluster from being as declared. What was asked for once is to
 // be answered.
 func (n *nemesis) content() {
+	n.stocked()
 	n.s.Store().Hibernate(false)
 	n.pause(false)
 	n.s.Store().Ask("undrain", func(r *cke.Requests) { r.Drains = nil })

@@ -22,6 +22,8 @@ type mutation struct {
 	wrap  func(s *stage, e op.Env) op.Env
 	store func(s *stage)
 	begin func(n *nemesis)
+	// stock takes a safeguard away from what Choose is given; nil: there is no inventory.
+	stock *stocked
 	// often is what the schedules are about beside what they are by chance.
 	often []func(*nemesis, *sim.Node)
 	// wants are violations of which one must be noticed.
@@ -366,14 +368,16 @@ func (h hurrying) Endpoint(ctx context.Context, url string) cke.EndpointStatus {
 // mutant plays one random schedule of a formed cluster without a safeguard, and returns what was noticed.
 func mutant(t *testing.T, m mutation, seed uint64) (violations []string) {
 	r := rand.New(rand.NewPCG(seed, 1))
-	play(t, 3+int(seed%3), func(s *stage) {
+	play(t, m.stock.nodes(3+int(seed%3)), func(s *stage) {
 		n := &nemesis{Rand: r, s: s, rate: []float64{0.01, 0.03, 0.1}[r.IntN(3)]}
+		m.stock.begin(n)
 		n.edit()
 		s.daemon()
 		if !s.until(convergence, s.settled) {
 			return
 		}
 		s.blind = m.blind
+		m.stock.blinds(s)
 		if m.wrap != nil {
 			s.wrap = func(e op.Env) op.Env { return m.wrap(s, e) }
 		}
@@ -403,7 +407,7 @@ func TestProof_FailsWithoutEachSafeguard(t *testing.T) {
 		t.Skip("too slow with the race detector")
 	}
 	const limit = 2000
-	for _, m := range slices.Concat(mutations, []mutation{unbounded}, agentsAtOnce) {
+	for _, m := range slices.Concat(mutations, inventoryMutations, []mutation{unbounded}, agentsAtOnce) {
 		t.Run(m.name, func(t *testing.T) {
 			t.Parallel()
 			for seed := uint64(1); seed <= limit; seed++ {

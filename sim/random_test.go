@@ -58,17 +58,25 @@ func TestCluster_KeepsItsPromisesInRandomSchedules(t *testing.T) {
 // bound is how long after the last fault the world may take until it is where it can come.
 const bound = 2 * time.Hour
 
+// random plays one schedule. One of 16 has an inventory of its machines.
 func random(t *testing.T, seed uint64, tell func(string, ...any)) (faults []string) {
 	var key [32]byte
 	binary.LittleEndian.PutUint64(key[:], seed)
 	r := rand.New(rand.NewChaCha8(key)) // of one that is weaker, seeds at equal distances begin alike
-	play(t, []int{1, 2, 3, 3, 4, 4, 5, 6}[r.IntN(8)], func(s *stage) {
+	nodes, stocks := []int{1, 2, 3, 3, 4, 4, 5, 6}[r.IntN(8)], seed%16 == 8
+	if stocks { // there are machines to take
+		nodes = 3 + int(seed/16%4)
+	}
+	play(t, nodes, func(s *stage) {
 		s.tell, s.marks = tell, reached
 		if tell != nil {
 			s.OnTrace(tell)
 		}
 		n := &nemesis{Rand: r, s: s, rate: []float64{0.01, 0.03, 0.1, 0.3}[r.IntN(4)], replace: []cke.ReplaceMode{cke.ReplaceAuto, cke.ReplaceManual}[r.IntN(2)]}
 		n.aim(seed)
+		if stocks {
+			n.stock()
+		}
 		if r.IntN(8) == 0 {
 			s.CertificatesLast(time.Duration(1+r.IntN(5)) * time.Hour)
 		}

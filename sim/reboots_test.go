@@ -336,7 +336,7 @@ func oneAtATime(k cke.QueueKind, add func(*stage, ...string)) mutation {
 		e.Etcd, e.Ledger = flattering{e.Etcd, s}, leasing{e.Ledger}
 		return e
 	}, often: []func(*nemesis, *sim.Node){func(n *nemesis, _ *sim.Node) { add(n.s, n.s.everyNode()...) }},
-		wants: []string{"is down through another one", "and takes the quorum away: attempt"}}
+		wants: []string{"is down through another one", "and takes the quorum away: attempt", "of the " + string(k) + " queue are under way"}}
 }
 
 // The store is brought back from a copy that was made while a node was rebooted and another one waited. Neither is rebooted once more: the

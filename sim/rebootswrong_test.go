@@ -183,3 +183,71 @@ func foreignVoters(t *testing.T, join func(*stage, string) bool) {
 		}
 	})
 }
+
+// A machine returns from its reboot without any data: its reboot fails after its time, and the others wait for an operator. Its member is
+// replaced where the policy says so, and then it is rebooted again. Nothing starts empty, which the world judges.
+func TestReboots_AMachineReturnsWiped(t *testing.T) {
+	t.Parallel()
+	for _, replace := range []cke.ReplaceMode{cke.ReplaceAuto, cke.ReplaceManual} {
+		t.Run(string(replace), func(t *testing.T) {
+			formedWith(t, 3, 3, func(s *stage) {
+				c := s.Store().Spec().Cluster
+				c.Policies.Replace.Mode = replace
+				s.Store().SetSpec(c)
+				node := s.follower()
+				s.Node(node).SetRebootMode(sim.StaysOff)
+				s.addReboots(node, "n3")
+				if !s.until(time.Hour, func() bool { return !s.entryOf(node).CommandEndedAt.IsZero() }) {
+					t.Fatalf("is not rebooted: %+v", s.entryOf(node))
+				}
+				s.pass(5 * time.Second) // until it is off
+				s.Node(node).Blank()
+				s.Node(node).SetRebootMode(sim.Reboots)
+				s.Node(node).PowerOn()
+				if !s.until(time.Hour, func() bool { return s.entryOf(node).State == cke.EntryFailed }) {
+					t.Fatalf("no end: %+v", s.entryOf(node))
+				}
+				healed := s.until(10*time.Minute, func() bool { return len(s.told().Members) == 3 && s.told().Ready == 3 })
+				if healed != (replace == cke.ReplaceAuto) || s.Node("n3").Boots() > 0 || s.entryOf("n3").State != cke.EntryQueued {
+					t.Errorf("all members serve: %t; %s, %s: %+v; n3 rebooted %d times and is %s", healed, s.told().Summary, s.told().Reason, s.told().Problems, s.Node("n3").Boots(), s.entryOf("n3").State)
+				}
+				if !healed {
+					return
+				}
+				now, address := s.Now(), s.Node(node).Declared().Address
+				s.editReboots("retry", func(q cke.Queue) (cke.Queue, error) { return q.Retry([]string{address}, now) })
+				if !s.until(time.Hour, func() bool { return len(s.Store().Requests().Reboots.Entries) == 0 }) || s.Node("n3").Boots() != 1 {
+					t.Errorf("left %+v", s.Store().Requests().Reboots.Entries)
+				}
+			})
+		})
+	}
+}
+
+// etcd's leader changes while the queue is worked off: the member that leads then is rebooted last.
+func TestReboots_TheLeaderChangesMeanwhile(t *testing.T) {
+	t.Parallel()
+	formedWith(t, 5, 5, func(s *stage) {
+		s.addReboots("n1", "n2", "n3", "n4", "n5")
+		moved := ""
+		s.until(time.Hour, func() bool {
+			q := s.Store().Requests().Reboots
+			if moved == "" && len(q.History) == 2 && len(q.Entries) == 3 && !q.Entries[0].Active() && !q.Entries[1].Active() && !q.Entries[2].Active() {
+				for _, e := range q.Entries {
+					if e.Node != s.leader() {
+						moved = e.Node
+					}
+				}
+				s.ask(cke.TaskMoveLeader, moved, "", "")
+			}
+			return len(q.Entries) == 0
+		})
+		var order []string
+		for _, e := range s.Store().Requests().Reboots.History {
+			order = append(order, e.Node)
+		}
+		if moved == "" || len(order) != 5 || order[4] != moved {
+			t.Errorf("%s leads since the second reboot, rebooted were %v", moved, order)
+		}
+	})
+}

@@ -91,6 +91,7 @@ func (s *Store) Redeclare(c cke.Cluster) {
 		w.users, w.manual = noUsers(), map[string]bool{}
 		w.replaced, w.lost = nil, nil
 		s.deleted, s.identity, s.requests, s.status, s.beside = false, cke.Identity{}, cke.Requests{}, cke.Status{}, nil
+		s.world.stock.goesBack(cke.InventoryPast{InventoryLog: cke.InventoryLog{Template: s.world.stock.template}})
 		s.spec = cke.Spec{}.Following(c, cke.Spec{})
 		s.spec.SetAt = s.world.now()
 	})

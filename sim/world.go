@@ -60,7 +60,8 @@ type World struct {
 	// fetched is what each management host holds of restores, by restore.
 	fetched [Hosts]map[string]fetched
 
-	twin twin
+	twin  twin
+	stock inventory
 	checker
 }
 

@@ -5,6 +5,8 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
+	"strings"
 	"time"
 
 	"cke"
@@ -40,6 +42,40 @@ func (f facts) Members() (all []member) {
 	}
 	return all
 }
+
+// group are the members of a zone.
+type group struct {
+	// Zone is empty for members without one.
+	Zone    string
+	Members []member
+}
+
+// Groups are the members by zone, those without one last; one group if there are no zones. In a group the order is that
+// of the status.
+func (f facts) Groups() []group { return groups(f.Members()) }
+
+// Zoned reports whether a declared node has a zone.
+func (f facts) Zoned() bool { wanted := f.Spec.Wanted(); return wanted.HasZones() }
+
+func groups(all []member) (by []group) {
+	slices.SortStableFunc(all, func(a, b member) int {
+		if a.Zone == "" || b.Zone == "" {
+			return strings.Compare(b.Zone, a.Zone)
+		}
+		return strings.Compare(a.Zone, b.Zone)
+	})
+	for _, m := range all {
+		if len(by) == 0 || by[len(by)-1].Zone != m.Zone {
+			by = append(by, group{Zone: m.Zone})
+		}
+		last := &by[len(by)-1]
+		last.Members = append(last.Members, m)
+	}
+	return by
+}
+
+// Cards is how many cards the group is wide where there is room.
+func (g group) Cards() int { return min(len(g.Members), 4) }
 
 // Mark is the shape of a member.
 func (m member) Mark() string {
@@ -113,12 +149,19 @@ func share(part, whole int64) int {
 	return min(max(int(float64(part)/float64(whole)*1000), 4), 1000)
 }
 
-// Marks are the members of a row, in a list of clusters.
-func (r row) Marks() (all []member) {
-	for _, m := range r.S.Members {
-		all = append(all, member{MemberStatus: m, clock: r.clock, calm: r.healthy(), unseen: r.Stale()})
+// Marks are the members of a row by zone, in a list of clusters. Of a zone the status knows those that vote.
+func (r row) Marks() []group {
+	zones := map[string]string{}
+	if r.S.Spread != nil {
+		for _, v := range r.S.Spread.Voters {
+			zones[v.Name] = v.Zone
+		}
 	}
-	return all[:min(len(all), 15)]
+	var all []member
+	for _, m := range r.S.Members[:min(len(r.S.Members), 15)] {
+		all = append(all, member{MemberStatus: m, clock: r.clock, calm: r.healthy(), unseen: r.Stale(), Zone: zones[m.Name]})
+	}
+	return groups(all)
 }
 
 // step is one step of an operation on a time axis.

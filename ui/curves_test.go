@@ -16,7 +16,7 @@ import (
 // Those of "stale" are in another daemon.
 func (w *world) curves(cluster string, now time.Time) (all []cke.Sample) {
 	w.mu.Lock()
-	last, before, trouble, answers, silent := 1, 1, troubleAge, true, time.Duration(0)
+	last, before, trouble, answers, silent, deposed := 1, 1, troubleAge, true, time.Duration(0), time.Time{}
 	if c := w.clusters[cluster]; c != nil && c.status != nil {
 		last = c.status.Tolerance
 		before = max((c.status.Declared-1)/2, last)
@@ -24,7 +24,7 @@ func (w *world) curves(cluster string, now time.Time) (all []cke.Sample) {
 			trouble = now.Sub(h.Since)
 		}
 		answers = slices.ContainsFunc(c.status.Members, func(m cke.MemberStatus) bool { return m.DBSize > 0 })
-		silent = now.Sub(c.status.ObservedAt)
+		silent, deposed = now.Sub(c.status.ObservedAt), c.deposed
 	}
 	w.mu.Unlock()
 	for i := range 2880 {
@@ -42,7 +42,7 @@ func (w *world) curves(cluster string, now time.Time) (all []cke.Sample) {
 				s.DBSize = 0
 			}
 		}
-		if (i < 900 || i > 1020) && cluster != "stale" && now.Sub(s.At) >= silent.Truncate(time.Minute) {
+		if (i < 900 || i > 1020) && cluster != "stale" && now.Sub(s.At) >= silent.Truncate(time.Minute) && (deposed.IsZero() || s.At.Before(deposed)) {
 			all = append(all, s)
 		}
 	}

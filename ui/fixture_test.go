@@ -211,7 +211,12 @@ func states() map[string]*stored {
 				in.Spec.Nodes[i].Zone = zone
 			}
 		}),
-		"seven": scene("seven", 7, func(in *strategy.Input) { scenes.Stop(in, 6) }),
+		"seven": scene("seven", 7, func(in *strategy.Input) {
+			for i := range in.Spec.Nodes {
+				in.Spec.Nodes[i].Zone = fmt.Sprintf("rack%d", i%3+1)
+			}
+			scenes.Stop(in, 6)
+		}),
 	}
 	for name, said := range inventories() {
 		all[name] = scene(name, 3, func(in *strategy.Input) {

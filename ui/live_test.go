@@ -232,6 +232,8 @@ func TestStream_ASlowReaderDelaysNoOther(t *testing.T) {
 	w := everything()
 	p := page(t, w)
 	slow := &stuck{free: make(chan struct{})}
+	free := sync.OnceFunc(func() { close(slow.free) })
+	t.Cleanup(free) // also where the test fails before: what serves the reader would wait for ever
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() {
@@ -244,7 +246,7 @@ func TestStream_ASlowReaderDelaysNoOther(t *testing.T) {
 	w.change("healthy", func(c *stored) { c.status.Reason = "another reason" })
 	v.until("a change", func(e event) bool { return len(e.Parts) > 0 })
 	cancel()
-	close(slow.free)
+	free()
 	<-done
 }
 

@@ -31,6 +31,8 @@ type stored struct {
 	requests cke.Requests
 	records  []cke.Record
 	led      bool
+	// deposed is when another daemon started to lead; zero: this one leads.
+	deposed time.Time
 }
 
 func newWorld() *world {

@@ -69,14 +69,13 @@ func (s *session) prove() {
 	}
 }
 
-// receive is called when changes come. They may have been made long ago, or by another history, if nothing has proved the watch since: they
-// are received again once the histories were compared.
-func (s *session) receive() error {
+// receive is called when changes come. They may have been made long ago if nothing has proved the watch since. They are of the history that was
+// compared after it had started: a watch ends with its connection.
+func (s *session) receive() {
 	s.life.vain = 0
 	if s.unproved() {
-		return errWatchAgain
+		s.prime()
 	}
-	return nil
 }
 
 func (s *session) unproved() bool { return backup.Since(s.life.proof, s.t.c.Now()) > s.limit() }

@@ -6,6 +6,9 @@ import (
 	"testing"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
 	"cke"
 	"cke/backup"
 )
@@ -66,6 +69,33 @@ func TestSilentWatch_AllMembersAreWatchedAgainOnceChangesCome(t *testing.T) {
 		}
 		if got := strings.Join(s.watched().Endpoints(), " "); got != want {
 			t.Errorf("watch %d goes to %s, want %s", i, got, want)
+		}
+	}
+}
+
+// The first changes come late behind a long backlog, and where the cluster answers nothing else: they were made by the history that was
+// compared after the watch had started, and only when they were made is unknown.
+func TestTake_ChangesThatComeLateAreKept(t *testing.T) {
+	now := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
+	c := Config{Now: func() time.Time { return now }, Notify: func(Event) {}, Log: slog.New(slog.DiscardHandler)}
+	c.Delta.Period = cke.Duration(time.Second)
+	builder, err := backup.NewDeltaWriter(6, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &session{t: &Taker{c: c}, o: newObserver(nil, &c), builder: builder, age: stopped(), authTry: stopped()}
+	s.prime()
+	s.suspect()
+	s.settled(s.doubt.raised)
+	s.heard(told{revision: 9, asked: now})
+	for revision := int64(6); revision <= 7; revision++ {
+		now = now.Add(2 * s.limit())
+		kv := &mvccpb.KeyValue{Key: []byte("k"), CreateRevision: revision, ModRevision: revision, Version: 1}
+		if err := s.take(clientv3.WatchResponse{Events: []*clientv3.Event{{Type: mvccpb.PUT, Kv: kv}}}, true); err != nil {
+			t.Fatalf("revision %d: %v", revision, err)
+		}
+		if last := s.builder.Last(); last != revision || !s.at.watched.Equal(now) {
+			t.Errorf("revision %d of %d, watched since %s at %s", last, revision, s.at.watched, now)
 		}
 	}
 }

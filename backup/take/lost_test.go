@@ -182,9 +182,10 @@ func TestTaker_AFlushAfterAGapWaitsForTheFull(t *testing.T) {
 		}
 		return nil
 	}}))
-	r.Await(take.Gap)
-	for r.Taker.Status().Seen == 0 { // until the stream after the gap has begun
-		r.Put("acknowledged", "1") // until the stream after the gap has begun
+	r.Await(take.Gap) // of the deltas
+	r.Await(take.Gap) // of the full before them
+	for after := r.Put("acknowledged", "0"); r.Taker.Status().Seen < after; { // until the stream after the gap has begun
+		r.Put("acknowledged", "1")
 		if err := backup.Pause(ctx, 10*time.Millisecond); err != nil {
 			t.Fatal(err)
 		}

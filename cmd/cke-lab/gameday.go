@@ -112,7 +112,11 @@ func runGameday(ctx context.Context, o gameday.Options) error {
 	if o.BeyondQuorum {
 		again += " --beyond-quorum"
 	}
-	fmt.Fprintf(o.Out, "The same faults again: %s\n\n", again)
+	page, err := o.Rig.Page()
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(o.Out, "The same faults again: %s\nWatch it: %s\n\n", again, page)
 	v, err := gameday.Run(ctx, o)
 	if err != nil {
 		return err

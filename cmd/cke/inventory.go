@@ -43,6 +43,7 @@ func inventoryOf(store *storage.Store, metrics *server.Metrics, log *slog.Logger
 					AgentSocket: os.Getenv("SSH_AUTH_SOCK"), Guard: lead.Check, Log: log.With("cluster", cluster),
 				}, known)
 			},
+			Choose:   sabakan.Choose,
 			Simulate: keep.Simulate,
 			Verify: func(text []byte) error {
 				_, _, err := clusterfile.ParseCluster(fmt.Sprintf("the file of %s that follows from the inventory", cluster), text)

@@ -91,6 +91,9 @@ func (s *snapshots) NoSecond(ctx context.Context, spec cke.Cluster, id cke.Ident
 	case err != nil:
 		return unread(err)
 	case !unknown:
+		if there.MayBeUnmounted() {
+			progress(fmt.Sprintf("%s is missing or empty: it was never used, or it is not mounted, so that it is not known whether it has another cluster %s", shown(url), s.cluster))
+		}
 		return nil
 	}
 	return &cke.Error{Code: cke.CodeOlderStore, What: fmt.Sprintf("%s has backups of a cluster %s, or its identity, and the store has no record of it", shown(url), s.cluster), Unchanged: true,

@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -75,12 +76,21 @@ func TestBootstrap_MakesNoClusterBesideThatOfTheTarget(t *testing.T) {
 		}
 		return notes
 	}
-	bootstrap("nothing is there", cke.Identity{}, "")
+	if notes := bootstrap("it is empty, as the place where it is mounted", cke.Identity{}, ""); !strings.Contains(notes, "not mounted") {
+		t.Errorf("an empty directory: %q", notes)
+	}
+	mustIn(t)(os.WriteFile(filepath.Join(dir, "used"), nil, 0o600))
+	if notes := bootstrap("nothing of its name is there", cke.Identity{}, ""); notes != "" {
+		t.Errorf("nothing of its name: %q", notes)
+	}
 	mustIn(t)((&backup.Store{Bucket: backup.Dir(dir), Cluster: "prod"}).PutFile(t.Context(), "a1b2", backup.FileIdentity, []byte("{}")))
 	bootstrap("the store has no record of it", cke.Identity{}, cke.CodeOlderStore)
 	bootstrap("it was deleted", cke.Identity{Deleted: []string{"a1b2"}}, "")
 	bootstrap("its bootstrap was abandoned", cke.NewIdentity(&cke.Incarnation{ID: "c3d4", Previous: []string{"a1b2"}, State: cke.Abandoned}, nil), "")
 	mustIn(t)(os.RemoveAll(dir))
+	if notes := bootstrap("the directory is missing", cke.Identity{}, ""); !strings.Contains(notes, "not mounted") {
+		t.Errorf("a missing directory: %q", notes)
+	}
 	mustIn(t)(os.WriteFile(dir, nil, 0o600))
 	if notes := bootstrap("it cannot be read", cke.Identity{}, ""); notes == "" {
 		t.Error("it is not reported")

@@ -166,7 +166,7 @@ const mostRounds = 10
 
 // bootstrapFromInventory stores the first file of a cluster, and returns its revision.
 func (a *app) bootstrapFromInventory(ctx context.Context, s store, cluster string, o inventoryApplyOptions) (int64, error) {
-	in, err := a.storedInput(ctx, s, cluster)
+	in, _, err := a.storedInput(ctx, s, cluster)
 	if err != nil {
 		return 0, err
 	}
@@ -243,36 +243,35 @@ func commandIn(text string) string {
 }
 
 // storedInput is what follows from what is stored of an inventory, read anew. What a single read does not show is assumed where no daemon
-// has read it.
-func (a *app) storedInput(ctx context.Context, s store, cluster string) (sabakan.Input, error) {
+// has read it. known is when one last read it well.
+func (a *app) storedInput(ctx context.Context, s store, cluster string) (in sabakan.Input, known time.Time, err error) {
 	i, err := s.Inventory(ctx, cluster)
 	if err != nil {
-		return sabakan.Input{}, err
+		return in, known, err
 	}
 	cannot := func(what, try string) error {
 		return &cke.Error{Code: cke.CodeCannot, What: fmt.Sprintf("cluster %s has no %s", cluster, what), Unchanged: true, Try: try}
 	}
 	switch {
 	case i.Template == "":
-		return sabakan.Input{}, cannot("template", "ckecli sabakan set-template FILE")
+		return in, known, cannot("template", "ckecli sabakan set-template FILE")
 	case i.URL == "":
-		return sabakan.Input{}, cannot("URL of an inventory", "ckecli sabakan set-url URL")
+		return in, known, cannot("URL of an inventory", "ckecli sabakan set-url URL")
 	}
 	t, err := clusterfile.InventoryTemplate(i)
 	if err != nil {
-		return sabakan.Input{}, err
+		return in, known, err
 	}
 	source, err := sabakan.Open(t.Inventory.Source, i.URL, clusterfile.ParseHosts)
 	if err != nil {
-		return sabakan.Input{}, err
+		return in, known, err
 	}
-	in, err := a.previewInput(ctx, s, t)
-	if err != nil {
-		return in, err
+	if in, err = a.previewInput(ctx, s, t); err != nil {
+		return in, known, err
 	}
 	past, err := s.InventoryPast(ctx, cluster)
 	if err != nil {
-		return in, err
+		return in, known, err
 	}
 	shown := in.Status.Inventory
 	if shown != nil && !past.ReadAt.IsZero() && shown.ReadAt.After(past.ReadAt) {
@@ -286,18 +285,24 @@ func (a *app) storedInput(ctx context.Context, s store, cluster string) (sabakan
 	if timeless {
 		file.Continue(past.ReadAt, past.Hosts)
 	}
+	if known = past.ReadAt; shown != nil && shown.ReadAt.After(known) {
+		known = shown.ReadAt
+	}
 	if in.Read, err = source.Hosts(ctx); err != nil {
-		return in, err
+		if !known.IsZero() {
+			fmt.Fprintf(a.stderr, "The leader daemon last read the inventory well %s ago.\n", words.Ago(a.now(), known))
+		}
+		return in, known, err
 	}
 	in.Now = a.now()
 	in.Read.ReadAt = in.Now
 	if past.ReadAt.IsZero() {
 		assume(&in, timeless)
-		return in, nil
+		return in, known, nil
 	}
 	in.Past = sabakan.Past(past)
 	in.Unchecked()
-	return in, nil
+	return in, known, nil
 }
 
 // inventoryFacts are the lines of a status about the inventory.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	"cke"
 	"cke/clusterfile"
 	"cke/internal/term"
+	"cke/internal/words"
 	"cke/sabakan"
 	"cke/sabakan/keep"
 )
@@ -42,11 +44,11 @@ of a file are in their states for long.`,
 				if err != nil {
 					return err
 				}
-				in, err := a.storedInput(ctx, s, cluster)
+				in, known, err := a.storedInput(ctx, s, cluster)
 				if err != nil {
 					return err
 				}
-				return showPreview(ctx, a, s, in)
+				return showPreview(ctx, a, s, in, known)
 			})(cmd, args)
 		}
 		source, err := inventoryAt(server, file)
@@ -70,6 +72,11 @@ type preview struct {
 	Cluster string `json:"cluster"`
 	// Revision is that of the stored file; 0: there is none.
 	Revision int64 `json:"revision"`
+	// ReadAt is when the inventory was read for the preview, KnownAt when the leader daemon last read it well; zero: never, or another one.
+	ReadAt  time.Time `json:"readAt"`
+	KnownAt time.Time `json:"knownAt,omitzero"`
+	// Outcome is the name of what follows.
+	Outcome string `json:"outcome"`
 	sabakan.Choice
 	// Diff is what the change does to the cluster file.
 	Diff     []string          `json:"diff,omitempty"`
@@ -98,11 +105,13 @@ func runPreview(ctx context.Context, a *app, s store, file string, source cke.In
 	in.Now = a.now()
 	in.Read.ReadAt = in.Now
 	assume(&in, timeless)
-	return showPreview(ctx, a, s, in)
+	return showPreview(ctx, a, s, in, time.Time{})
 }
 
-func showPreview(ctx context.Context, a *app, s store, in sabakan.Input) (err error) {
-	p := preview{Cluster: in.Template.Name, Revision: in.Spec.Generation, Choice: sabakan.Choose(in), Machines: sabakan.Machines(in)}
+// showPreview shows what follows from an inventory. known is when the leader daemon last read it well.
+func showPreview(ctx context.Context, a *app, s store, in sabakan.Input, known time.Time) (err error) {
+	p := preview{Cluster: in.Template.Name, Revision: in.Spec.Generation, ReadAt: in.Read.ReadAt, KnownAt: known, Choice: sabakan.Choose(in), Machines: sabakan.Machines(in)}
+	p.Outcome = p.Choice.Outcome()
 	names := []string{}
 	if p.Change != nil {
 		names = []string{p.Change.Hash}
@@ -116,7 +125,7 @@ func showPreview(ctx context.Context, a *app, s store, in sabakan.Input) (err er
 		p.Notes = append(p.Notes, unfit...)
 	}
 	return a.show(view{data: p, names: names, table: func(w io.Writer, colour, wide bool) error {
-		return renderPreview(w, p, colour, wide)
+		return a.renderPreview(w, p, colour, wide)
 	}})
 }
 
@@ -218,7 +227,7 @@ func fileDiff(before, after cke.Cluster) ([]string, error) {
 }
 
 // renderPreview writes a preview for users.
-func renderPreview(w io.Writer, p preview, colour, wide bool) error {
+func (a *app) renderPreview(w io.Writer, p preview, colour, wide bool) error {
 	what, style := "no change", term.Plain
 	switch {
 	case p.Change != nil:
@@ -229,6 +238,7 @@ func renderPreview(w io.Writer, p preview, colour, wide bool) error {
 	fmt.Fprintf(w, "%s  %s     %s, of which %s carry a further member\n\n", term.Paint(colour, term.Bold, term.Clean(p.Cluster)), term.Paint(colour, style, what),
 		cke.Count(len(p.Machines), "machine"), fmt.Sprintf("%d can", p.candidates()))
 	l := &term.Labels{}
+	l.Add("Inventory", term.Text(p.read()))
 	l.Add("Reason", term.Text(strings.TrimSpace(p.Reason+" "+bracketed(p.Code))))
 	if p.Stop != "" {
 		l.Add("Stop", term.Text(string(p.Stop)+map[bool]string{true: ", which the operator can override"}[p.Overridable]))
@@ -241,12 +251,15 @@ func renderPreview(w io.Writer, p preview, colour, wide bool) error {
 		}
 		if s := c.Simulated; s != nil {
 			l.Add("Tolerance", term.Textf("at least %d meanwhile, %d afterward", s.Least, s.Tolerance))
+			if s.Zones != "" {
+				l.Add("Zones", term.Text("can be lost: "+s.Zones))
+			}
 		}
 		l.Add("Hash", term.Text(c.Hash))
 	}
 	var notes []string
 	for _, n := range p.Notes {
-		notes = append(notes, strings.TrimSpace(n.Text+" "+bracketed(n.Code)))
+		notes = append(notes, strings.TrimSpace(n.Text+a.untilText(n.Until)+" "+bracketed(n.Code)))
 	}
 	addAll(l, "Notes", term.Plain, notes)
 	if err := l.Write(w, colour); err != nil {
@@ -288,11 +301,28 @@ func (p preview) candidates() (n int) {
 	return n
 }
 
+// read says how old what is shown is, and how many machines are in which state.
+func (p preview) read() string {
+	states := map[cke.HostState]int{}
+	for _, m := range p.Machines {
+		states[m.State]++
+	}
+	text := cmp.Or(words.States(states), "no machines") + "; read now"
+	if !p.KnownAt.IsZero() {
+		text += ", by the leader daemon " + words.Ago(p.ReadAt, p.KnownAt) + " ago"
+	}
+	return text
+}
+
 // table has a row for every machine.
 func (p preview) table() *term.Table {
-	t := term.NewTable("SERIAL", "STATE", "ZONE", "USE", "UNFIT")
+	t := term.NewTable("SERIAL", "STATE", "FOR", "ZONE", "USE", "UNFIT")
 	for _, m := range p.Machines {
-		t.Add(term.Text(m.ID), term.Text(string(m.State)), term.Text(m.Zone), term.Text(strings.TrimSpace(m.Use+" "+m.Node)), term.Text(m.Unfit))
+		since := ""
+		if m.For > 0 && m.For != assumedFor {
+			since = term.Age(m.For)
+		}
+		t.Add(term.Text(m.ID), term.Text(string(m.State)), term.Text(since), term.Text(m.Zone), term.Text(strings.TrimSpace(m.Use+" "+m.Node)), term.Text(m.Unfit))
 	}
 	return t
 }

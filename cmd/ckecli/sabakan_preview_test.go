@@ -70,39 +70,76 @@ func TestSabakanPreview_ShowsABootstrapWhereThereIsNoCluster(t *testing.T) {
 	golden.Compare(t, "testdata/sabakan/bootstrap.txt", stdout)
 }
 
-// A leader stores what it knows of an inventory some minutes late: a preview knows as much as the status.
-func TestSabakanPreview_KnowsAsMuchAsTheStatus(t *testing.T) {
+// followed is a cluster whose inventory a leader has read for minutes, the last time long before.
+func followed(t *testing.T, long time.Duration, hosts string) (o *observed, past cke.InventoryPast) {
 	file := "name: prod\nnodes:\n"
 	for i, zone := range []string{"a", "b", "c"} {
 		file += fmt.Sprintf("  - {address: 10.0.0.1%[1]d, hostname: cp%[1]d, user: cke, control_plane: true, zone: %[2]s, annotations: {cke/serial: cp%[1]d}}\n", i+1, zone)
 	}
-	o := servingIn(newHouse(t), file)
+	o = servingIn(newHouse(t), file)
 	for i := range o.in.Seen.Nodes {
 		o.in.Seen.Nodes[i].Clock = o.in.Seen.ObservedAt
 	}
 	o.run(exitDone, "sabakan", "set-template", o.write("template.yml", templateFile))
-	o.run(exitDone, "sabakan", "set-url", o.write("hosts.yml", hostsFile("retired", "{id: m4, address: 10.0.0.14}")))
-	past := cke.InventoryPast{ReadAt: noon.Add(-9 * time.Minute), Hosts: map[string]cke.HostPast{}}
+	o.run(exitDone, "sabakan", "set-url", o.write("hosts.yml", hosts))
+	past = cke.InventoryPast{ReadAt: noon.Add(-long), Hosts: map[string]cke.HostPast{}}
 	for i, serial := range []string{"cp1", "cp2", "cp3", "m4"} {
 		past.Hosts[serial] = cke.HostPast{State: cke.HostHealthy, Accepted: cke.HostHealthy, Address: fmt.Sprintf("10.0.0.1%d", i+1), Reads: 2, Watched: cke.Duration(5 * time.Minute)}
 	}
-	cp2 := past.Hosts["cp2"]
-	cp2.State = cke.HostRetired
-	past.Hosts["cp2"] = cp2
+	return o, past
+}
+
+// remembers stores what a leader knows, and shows a preview.
+func (o *observed) remembers(past cke.InventoryPast, readAt time.Time) string {
+	o.house.t.Helper()
 	if err := o.term.PutInventoryPast(o.ctx(), past); err != nil {
-		t.Fatal(err)
+		o.house.t.Fatal(err)
 	}
-	preview := func(readAt time.Time) string {
-		o.in.Inventory = &cke.InventoryStatus{ReadAt: readAt, Reason: "-"}
-		o.tell()
-		stdout, _ := o.run(exitDone, "sabakan", "preview")
-		return stdout
-	}
-	if stdout := preview(past.ReadAt); !strings.Contains(stdout, "1 healthy for less than 10m (m4 can be taken in 4m)") {
+	o.in.Inventory = &cke.InventoryStatus{ReadAt: readAt, Reason: "-"}
+	o.tell()
+	stdout, _ := o.run(exitDone, "sabakan", "preview", "-o", "wide")
+	return stdout
+}
+
+// turned gives a machine another state in what a leader knows, which it has had for some time.
+func turned(past cke.InventoryPast, serial string, state cke.HostState, d time.Duration) {
+	h := past.Hosts[serial]
+	h.State, h.Watched = state, cke.Duration(d)
+	past.Hosts[serial] = h
+}
+
+// A leader stores what it knows of an inventory some minutes late: a preview knows as much as the status.
+func TestSabakanPreview_KnowsAsMuchAsTheStatus(t *testing.T) {
+	o, past := followed(t, 9*time.Minute, hostsFile("retired", "{id: m4, address: 10.0.0.14}"))
+	turned(past, "cp2", cke.HostRetired, 5*time.Minute)
+	if stdout := o.remembers(past, past.ReadAt); !strings.Contains(stdout, "1 healthy for less than 10m (m4 can be taken in 4m)") {
 		t.Error(stdout)
 	}
-	if stdout := preview(noon); !strings.Contains(stdout, "m4 takes the place of cp2") {
+	if stdout := o.remembers(past, noon); !strings.Contains(stdout, "m4 takes the place of cp2") {
 		t.Error(stdout)
+	}
+}
+
+// How old the last read is, how long each machine is in its state, until when is waited, and what stops a change.
+func TestSabakanPreview_ShowsWhatIsWaitedFor(t *testing.T) {
+	for _, tc := range []struct{ name, second, third string }{
+		{"grace", "retiring", "healthy"}, {"many", "unreachable", "unreachable"},
+	} {
+		hosts := strings.Replace(hostsFile(tc.second, "{id: m4, address: 10.0.0.14, zone: d}"), "zone: c}", "zone: c, state: "+tc.third+"}", 1)
+		o, past := followed(t, 12*time.Second, hosts)
+		turned(past, "cp2", cke.HostState(tc.second), 2*time.Minute)
+		turned(past, "cp3", cke.HostState(tc.third), 2*time.Minute)
+		turned(past, "m4", cke.HostHealthy, time.Hour)
+		golden.Compare(t, "testdata/sabakan/"+tc.name+".txt", o.remembers(past, past.ReadAt))
+	}
+}
+
+func TestSabakanPreview_SaysHowOldTheLastReadIs(t *testing.T) {
+	o, past := followed(t, time.Hour, hostsFile("healthy"))
+	o.remembers(past, past.ReadAt)
+	o.write("hosts.yml", hostsFile("sick"))
+	if _, stderr := o.run(exitRefused, "sabakan", "preview"); !strings.Contains(stderr, "hosts[1].state") || !strings.Contains(stderr, "last read the inventory well 1h ago") {
+		t.Error(stderr)
 	}
 }
 

@@ -18,6 +18,8 @@ import (
 func script(t *testing.T, text string) bounded.Run {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "program")
+	syscall.ForkLock.RLock() // a program that is started meanwhile would keep the file open for writing, and it could not be started
+	defer syscall.ForkLock.RUnlock()
 	if err := os.WriteFile(path, []byte("#!/bin/sh\n"+text+"\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}

@@ -13,18 +13,26 @@ func Machines(s *cke.InventoryStatus) string {
 	if s.Hosts == nil {
 		return ""
 	}
-	n, of := 0, []string{}
+	n := 0
+	for _, k := range s.Hosts {
+		n += k
+	}
+	text := cke.Count(n, "machine")
+	if of := States(s.Hosts); of != "" {
+		text += ": " + of
+	}
+	return text + fmt.Sprintf("; %d can carry a further member", s.Candidates)
+}
+
+// States counts machines by state, in the order of the states; empty: there are none.
+func States(hosts map[cke.HostState]int) string {
+	var of []string
 	for _, state := range cke.HostStates() {
-		if k := s.Hosts[state]; k > 0 {
-			n += k
+		if k := hosts[state]; k > 0 {
 			of = append(of, fmt.Sprintf("%d %s", k, state))
 		}
 	}
-	text := cke.Count(n, "machine")
-	if len(of) > 0 {
-		text += ": " + strings.Join(of, ", ")
-	}
-	return text + fmt.Sprintf("; %d can carry a further member", s.Candidates)
+	return strings.Join(of, ", ")
 }
 
 // LastRead says how long ago the inventory was read well.

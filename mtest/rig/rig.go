@@ -4,10 +4,12 @@ package rig
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -74,6 +76,32 @@ func (r *Rig) WriteConfig(over map[string]any) error {
 	}
 	r.Config = filepath.Join(r.Dir, "config.yml")
 	return os.WriteFile(r.Config, data, 0o600)
+}
+
+// Page returns the address of the cluster's status page, as the configuration in Config has it.
+func (r *Rig) Page() (string, error) {
+	data, err := os.ReadFile(r.Config)
+	if err != nil {
+		return "", err
+	}
+	var c struct {
+		HTTP cke.HTTPConfig `yaml:"http"`
+	}
+	if err := yaml.Unmarshal(data, &c); err != nil {
+		return "", fmt.Errorf("%s: %w", r.Config, err)
+	}
+	host, port, err := net.SplitHostPort(cmp.Or(c.HTTP.Listen, cke.DefaultListen))
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", r.Config, err)
+	}
+	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	scheme := "http"
+	if c.HTTP.TLS.CertFile != "" {
+		scheme = "https"
+	}
+	return fmt.Sprintf("%s://%s/clusters/%s", scheme, net.JoinHostPort(host, port), r.Cluster), nil
 }
 
 // Build builds cke, ckecli and cke-probe from the module that the working directory is in, with extra arguments for go build.

@@ -38,9 +38,11 @@ type house struct {
 	others   error                // of reading other clusters
 	taken    map[string]string    // clusters that have machines, by address
 	unknown  []string             // serials that were asked for
+	listed   []string             // serials that are known by themselves, whatever is read
 	unfit    map[string]string    // what a check finds, by address
 	checked  []string
 	slow     time.Duration // that a check takes
+	hangs    string        // what does not answer before its context ends
 	silent   string        // address of a node that does not answer
 	applied  []cke.InventoryCause
 	fail     func(write string) error // before a write; after: it is stored all the same
@@ -110,7 +112,10 @@ type source struct {
 
 func (source) String() string { return "the inventory" }
 
-func (s source) Hosts(context.Context) (cke.HostList, error) {
+func (s source) Hosts(ctx context.Context) (cke.HostList, error) {
+	if err := s.hang(ctx, "inventory"); err != nil {
+		return cke.HostList{}, err
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.fails != nil {
@@ -125,10 +130,27 @@ func (s source) Hosts(context.Context) (cke.HostList, error) {
 }
 
 func (s source) Registered(_ context.Context, serial string) (bool, error) {
+	time.Sleep(10 * time.Millisecond)
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if slices.Contains(s.listed, serial) {
+		s.unknown = append(s.unknown, serial)
+		return true, nil
+	}
 	s.unknown = append(s.unknown, serial)
 	return slices.ContainsFunc(s.hosts, func(h cke.Host) bool { return h.ID == serial }), s.fails
+}
+
+// hang waits until the context ends if what is asked hangs.
+func (h *house) hang(ctx context.Context, what string) error {
+	h.mu.Lock()
+	hangs := h.hangs == what
+	h.mu.Unlock()
+	if !hangs {
+		return nil
+	}
+	<-ctx.Done()
+	return ctx.Err()
 }
 
 // ledger is the store.
@@ -205,7 +227,10 @@ func (h *house) lead(f func(k *keep.Keeper)) {
 		},
 		Settings: func() *cke.InventorySettings { h.mu.Lock(); defer h.mu.Unlock(); return h.settings },
 		Order:    func() *cke.InventoryOrder { h.mu.Lock(); defer h.mu.Unlock(); return h.order },
-		Others: func(context.Context) (map[string]string, error) {
+		Others: func(ctx context.Context) (map[string]string, error) {
+			if err := h.hang(ctx, "others"); err != nil {
+				return nil, err
+			}
 			h.mu.Lock()
 			defer h.mu.Unlock()
 			return maps.Clone(h.taken), h.others
@@ -222,7 +247,10 @@ func (h *house) lead(f func(k *keep.Keeper)) {
 			}
 			return source{h, new(int)}, nil
 		},
-		Check: func(_ context.Context, _ cke.Spec, _ cke.Identity, nodes []cke.Node, _ []string) (map[string]string, error) {
+		Check: func(ctx context.Context, _ cke.Spec, _ cke.Identity, nodes []cke.Node, _ []string) (map[string]string, error) {
+			if err := h.hang(ctx, "checks"); err != nil {
+				return nil, err
+			}
 			time.Sleep(h.slow)
 			h.mu.Lock()
 			defer h.mu.Unlock()
@@ -231,6 +259,7 @@ func (h *house) lead(f func(k *keep.Keeper)) {
 			}
 			return h.unfit, nil
 		},
+		Choose: sabakan.Choose,
 		Simulate: func(context.Context, cke.InventoryWanted) func(cke.Cluster) (sabakan.Simulated, error) {
 			return func(cke.Cluster) (sabakan.Simulated, error) { return sabakan.Simulated{Least: 1, Tolerance: 1}, nil }
 		},

@@ -37,6 +37,8 @@ type Config struct {
 	// Check returns what keeps each of some machines from carrying a member of the cluster, by address; "": nothing does. The host keys
 	// of forgotten addresses are of other machines.
 	Check func(ctx context.Context, spec cke.Spec, id cke.Identity, nodes []cke.Node, forgotten []string) (map[string]string, error)
+	// Choose is sabakan.Choose. The simulation's proof takes stops out of it, one at a time.
+	Choose func(in sabakan.Input) sabakan.Choice
 	// Simulate returns what plays the work on a cluster file forward.
 	Simulate func(ctx context.Context, w cke.InventoryWanted) func(cke.Cluster) (sabakan.Simulated, error)
 	// Verify returns what is wrong with the text of a cluster file.
@@ -111,12 +113,18 @@ func (k *Keeper) Run(ctx context.Context) {
 
 func (k *Keeper) run(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
-	w := &work{Keeper: k, reads: make(chan taken), found: make(chan findings), checks: map[string]sabakan.Check{}, unregistered: map[string]time.Time{}}
+	w := &work{Keeper: k, reads: make(chan taken), found: make(chan findings), checks: map[string]sabakan.Check{}, unregistered: map[string]time.Time{}, asked: map[string]bool{}}
 	defer func() { // first all that it started ends
 		cancel()
 		w.running.Wait()
 	}()
 	for {
+		select { // of two things that are there, the one that depends on no chance
+		case <-k.updated:
+			w.look(ctx)
+			continue
+		default:
+		}
 		select {
 		case <-ctx.Done():
 			return

@@ -37,11 +37,14 @@ func (w *work) search(run context.Context, in sabakan.Input) {
 	if c := w.choice.Change; c != nil && in.Now.Sub(w.checks[c.New].At) > checkAgain && w.checks[c.New].Problem == "" && !w.checks[c.New].At.IsZero() {
 		check = union(check, []string{c.New}) // a change that is shown stays while its machine fits
 	}
-	ask = slices.DeleteFunc(slices.Clone(ask), func(serial string) bool { return slices.Contains(in.Unregistered, serial) })
+	ask = slices.DeleteFunc(slices.Clone(ask), func(serial string) bool { return w.asked[serial] || slices.Contains(in.Unregistered, serial) })
 	if w.looking || len(check)+len(ask) == 0 {
 		return
 	}
 	w.looking = true
+	for _, serial := range ask {
+		w.asked[serial] = true
+	}
 	source, k := w.source, w.now()
 	nodes, forgotten := w.toCheck(in, check)
 	w.beside(func() {
@@ -119,6 +122,9 @@ func Simulate(ctx context.Context, k cke.InventoryWanted) func(cke.Cluster) (sab
 		s := sabakan.Simulated{Least: p.End.Tolerance, Tolerance: p.End.Tolerance}
 		if p.LeastTolerance != nil {
 			s.Least = *p.LeastTolerance
+		}
+		if z := p.Zones(); z != nil {
+			s.Zones = z.String()
 		}
 		if p.Outcome != plan.Converged {
 			s.Blocked = p.Reason

@@ -62,7 +62,8 @@ type work struct {
 	othersAt     time.Time
 	checks       map[string]sabakan.Check
 	unregistered map[string]time.Time
-	looking      bool // findings are awaited
+	asked        map[string]bool // for which machines the inventory was asked since the last read, whatever it answered
+	looking      bool            // findings are awaited
 	chosenFor    int64
 
 	choice   sabakan.Choice
@@ -194,6 +195,7 @@ func (w *work) took(ctx context.Context, t taken) {
 			delete(w.unregistered, h.ID)
 		}
 	}
+	w.asked = map[string]bool{}
 	if r.Err != nil && w.read.Err == nil {
 		w.c.Log.Warn("the inventory cannot be read; nothing follows from it meanwhile", "error", r.Err)
 	}
@@ -234,10 +236,10 @@ func (w *work) choose(ctx context.Context) {
 	w.noteRolledBack(k)
 	in := w.input(ctx, k)
 	w.chosenFor, w.override = k.Spec.Generation, nil
-	if w.choice = sabakan.Choose(in); w.choice.Overridable {
+	if w.choice = w.c.Choose(in); w.choice.Overridable {
 		of := in
 		of.Override = true
-		c := sabakan.Choose(of)
+		c := w.c.Choose(of)
 		w.override = &c
 	}
 	if w.accepted == "" && w.choice.Acceptance != "" {

@@ -187,6 +187,12 @@ func TestReboots_WhoMayGoDown(t *testing.T) {
 	old := func(s *scene) { // a reboot that ended long ago
 		s.Requests.Reboots.History = []cke.EndedEntry{{Address: "10.0.0.9", StartedAt: noon.Add(-2 * time.Hour), EndedAt: noon.Add(-time.Hour)}}
 	}
+	unleased := func(s *scene) { s.Requests.Drains, s.Spec.Reboot.MaxConcurrent = nil, 5 }
+	acts := func(s *scene) {
+		r := s.entry(2)
+		r.To(cke.EntryRebooting, noon.Add(-time.Minute))
+		r.Attempt, r.StartedAt, r.Boot = 1, r.Since, cke.Boot{Kernel: "k", Init: "1"}
+	}
 	window := func(schedule string) func(*scene) {
 		return func(s *scene) {
 			s.Spec.Reboot.Window = cke.Window{Schedule: schedule, Duration: cke.Duration(time.Hour)}
@@ -236,6 +242,9 @@ func TestReboots_WhoMayGoDown(t *testing.T) {
 			s.Seen.Etcd.Members = append(s.Seen.Etcd.Members, cke.Member{ID: "f00", Name: "theirs", PeerURLs: []string{"https://10.0.0.2:12380"}})
 		}), "", "foreign"},
 		{"a node with a member while another one reboots", rebootable(3, 3).queued(3).in(2, cke.EntryRebooting, time.Minute).silent(2).with(func(s *scene) { s.Spec.Reboot.MaxConcurrent = 5 }), "", "n2 is rebooting"},
+		{"a node with a member while another one is away whose lease is over", rebootable(3, 3).queued(3).in(2, cke.EntryRebooting, time.Minute).commandEnded(2, time.Second, "").silent(2).with(unleased), "", "n2 is rebooting"},
+		{"or whose lease is over, and whose member serves", rebootable(3, 3).queued(3, 2).with(acts).commandEnded(2, time.Second, "").showing(2, "1").with(unleased), "", "n2 is rebooting"},
+		{"a node with a member while another one returns", rebootable(3, 3).queued(3).in(2, cke.EntryReturning, time.Minute).with(unleased), "", "n2 is returning"},
 		{"max_concurrent", rebootable(3, 5).queued(4).in(5, cke.EntryRebooting, time.Minute), "", "1 reboot is under way (max_concurrent)"},
 		{"more at once, without members", rebootable(3, 5).queued(4).in(5, cke.EntryRebooting, time.Minute).commandEnded(5, time.Second, "").with(func(s *scene) { s.Spec.Reboot.MaxConcurrent = 2 }), "drain n4", ""},
 		{"a foreign voter on a node without a member", rebootable(3, 4).queued(4).foreign(4), "", "foreign member theirs is on it"},
@@ -293,6 +302,16 @@ func TestReboots_Order(t *testing.T) {
 	if got := order(); got != "n6 n5 n2 n4 n3 n1" {
 		t.Error(got)
 	}
+	led := s.Seen.Etcd.Endpoints[0].LeaderID
+	for i := range s.Seen.Etcd.Endpoints { // the leader may change while the queue is worked off
+		s.Seen.Etcd.Endpoints[i].LeaderID = s.endpoint(3).MemberID
+	}
+	if got := order(); got != "n6 n5 n1 n2 n4 n3" {
+		t.Errorf("n3 leads: %s", got)
+	}
+	for i := range s.Seen.Etcd.Endpoints {
+		s.Seen.Etcd.Endpoints[i].LeaderID = led
+	}
 	s.Requests.Reboots.History = []cke.EndedEntry{{Address: s.Spec.Nodes[0].Address, Result: cke.EntryDone}} // a zone that was begun goes on
 	if got := order(); got != "n6 n5 n3 n2 n4 n1" {
 		t.Error(got)
@@ -344,6 +363,7 @@ func TestReboots_UnderWay(t *testing.T) {
 		{"nothing happens yet", rebooting(time.Minute).commandEnded(2, 30*time.Second, "").showing(2, "1"), "", "n2"},
 		{"the machine is away", rebooting(10*time.Minute).commandEnded(2, 10*time.Minute, "").silent(2), "", "n2"},
 		{"it is back", rebooting(time.Minute).commandEnded(2, 30*time.Second, "").showing(2, "2"), "note n2 returning, released", "has rebooted"},
+		{"another kernel runs, and process 1 started after as many ticks", rebooting(time.Minute).commandEnded(2, 30*time.Second, "").knowing(2, func(k *cke.EntrySeen) { k.Boot, k.BootAt = cke.Boot{Kernel: "k2", Init: "1"}, noon }), "note n2 returning, released", "has rebooted"},
 		{"it is back although the command failed", rebooting(time.Minute).commandEnded(2, 50*time.Second, "exit status 255").showing(2, "2"), "note n2 returning, released", ""},
 		{"it is back, and the quorum is lost", rebooting(time.Minute).commandEnded(2, 30*time.Second, "").showing(2, "2").silent(3).lost(), "note n2 returning, released", ""},
 		{"it is back, and its lease is over", rebooting(time.Minute).commandEnded(2, 30*time.Second, "").showing(2, "2").with(gone), "note n2 returning, released", ""},
@@ -381,6 +401,10 @@ func TestReboots_UnderWay(t *testing.T) {
 		{"the clock was set back, and the command ended before that", rebooting(-240*time.Hour).commandEnded(2, -240*time.Hour, "").silent(2), "note n2 queued, released", "did not return"},
 		{"the clock was set back, and the command is not started", rebootable(3, 4).in(4, cke.EntryLeased, -240*time.Hour), "note n4 failed, failed, released", "could not be started"},
 		{"the clock was set back, and it does not return", rebootable(3, 4).in(4, cke.EntryReturning, -240*time.Hour).silent(4), "note n4 failed, failed, released", "does not answer"},
+		{"returning, and canceled", rebootable(3, 3).in(2, cke.EntryReturning, time.Minute).with(canceled(2)), "", ""},
+		{"returning, in sync, and canceled", rebootable(3, 3).in(2, cke.EntryReturning, time.Minute).served(2, time.Minute).with(canceled(2)), "note n2 done, released", "is done"},
+		{"returning for too long, and canceled", rebootable(3, 3).in(2, cke.EntryReturning, time.Hour).silent(2).with(canceled(2)), "note n2 canceled, released", "it does not answer (waited 30m)"},
+		{"returning, and the quorum is lost", rebootable(3, 3).in(2, cke.EntryReturning, time.Minute).silent(3).lost().with(canceled(2)), "", ""},
 		{"returning, in sync for a moment", rebootable(3, 3).in(2, cke.EntryReturning, time.Minute).served(2, 10*time.Second), "", ""},
 		{"returning, behind", rebootable(3, 3).in(2, cke.EntryReturning, time.Minute).served(2, time.Minute).with(func(s *scene) { s.endpoint(2).RaftApplied, s.endpoint(1).RaftIndex = 1, 1e6 }), "", ""},
 		{"returning, without a member", rebootable(3, 4).in(4, cke.EntryReturning, time.Second), "note n4 done, released", ""},
@@ -392,57 +416,4 @@ func TestReboots_UnderWay(t *testing.T) {
 		{"a queued one left the cluster file", rebootable(3, 4).queued(4).with(func(s *scene) { s.Spec.Nodes = s.Spec.Nodes[:3] }), "note n4 undeclared", ""},
 		{"failed", rebootable(3, 4).in(4, cke.EntryFailed, time.Hour), "", "nothing to do"},
 	})
-}
-
-// No operator's lease is given while a node with a member reboots, also when that has no lease any more.
-func TestReboots_NoOtherNodeIsDrained(t *testing.T) {
-	for _, state := range []cke.EntryState{cke.EntryRebooting, cke.EntryReturning} {
-		s := rebootable(3, 3).queued(2)
-		s.entry(2).To(state, noon.Add(-time.Minute))
-		s.knowing(2, func(k *cke.EntrySeen) { k.Running = true })
-		d := strategy.Decide(s.asked(cke.TaskDrain, "n3", "").Input)
-		if o, refused := d.Operation.(op.Refuse); !refused || !strings.Contains(o.Why.Error(), "n2 is "+string(state)) {
-			t.Errorf("%s: %T %s", state, d.Operation, d.Reason)
-		}
-	}
-}
-
-// While a node without a member reboots it gets none, and while one with a member does its member is not started.
-func TestReboots_NothingIsStartedOnTheNode(t *testing.T) {
-	s := rebootable(3, 4).in(4, cke.EntryRebooting, time.Minute).commandEnded(4, time.Second, "")
-	s.Spec.Nodes[3].ControlPlane, s.Seen.Nodes[3].Node.ControlPlane = true, true
-	s.Seen.Nodes[3].ClientPort, s.Seen.Nodes[3].PeerPort = cke.PortClosed, cke.PortClosed
-	if d := strategy.Decide(s.Input); d.Operation != nil {
-		t.Errorf("%s: %s", d.Operation.Name(), d.Reason)
-	}
-	s.Requests.Reboots = cke.Queue{}
-	if d := strategy.Decide(s.Input); d.Operation == nil || d.Operation.Name() != "add-member" {
-		t.Errorf("%T %s", d.Operation, d.Reason)
-	}
-}
-
-// The queue keeps a cluster as declared, and is no step of a plan.
-func TestReboots_AreNoChangeOfTheCluster(t *testing.T) {
-	s := rebootable(3, 3).queued(2)
-	if d := strategy.DecideChange(s.Input); d.Operation != nil || !d.Converged {
-		t.Errorf("%T %s", d.Operation, d.Reason)
-	}
-	s.Requests.Reboots.Disabled = true
-	if st := s.report(); st.Health != cke.HealthReady || st.ObservedGeneration != st.Generation {
-		t.Errorf("%s %s", st.Health, st.Reason)
-	}
-}
-
-// What is put on record about a reboot hides nothing that is wrong.
-func TestReboots_HideNoTrouble(t *testing.T) {
-	s := rebootable(3, 4).in(4, cke.EntryRebooting, time.Minute).commandEnded(4, time.Second, "").showing(4, "2")
-	if st := s.report(); done(strategy.Decide(s.Input)) != "note n4 returning, released" || st.Health != cke.HealthReady {
-		t.Errorf("%s %s", st.Health, st.Reason)
-	}
-	if st := s.denied().report(); done(strategy.Decide(s.Input)) != "note n4 returning, released" || st.Health == cke.HealthReady {
-		t.Errorf("%s %s", st.Health, st.Reason)
-	}
-	if st := s.held().report(); st.Health == cke.HealthReady {
-		t.Errorf("paused: %s %s", st.Health, st.Reason)
-	}
 }

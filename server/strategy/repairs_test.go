@@ -107,6 +107,7 @@ func TestRepairs_UnderWay(t *testing.T) {
 	}
 	lamp := func(ago time.Duration) *scene { return repairable(3, 3).in(2, cke.EntryRebooting, ago).repairs("lamp") }
 	checked := func(k *cke.EntrySeen) { k.Checked = true }
+	canceled := func(s *scene) { s.entry(2).Canceled = true }
 	checkReboots(t, []rebootRow{
 		{"leased", repairable(3, 3).in(2, cke.EntryLeased, time.Second).repairs("dead"), "run n2", "step 1, power-cycle"},
 		{"leased, without a lease that is needed", repairable(3, 3).queued(2).repairs("lamp").with(func(s *scene) { s.entry(2).To(cke.EntryLeased, noon) }), "run n2", "step 1, ready"},
@@ -126,10 +127,41 @@ func TestRepairs_UnderWay(t *testing.T) {
 		{"healthy after an attempt that did not help in time", repairable(3, 3).queued(2).repairs("dead").step(2, 1).with(func(s *scene) {
 			s.entry(2).CommandEndedAt = noon.Add(-time.Hour)
 		}).showing(2, "2").served(2, time.Minute), "note n2 done", "became healthy"},
+		{"repairing, and canceled", acting(time.Minute).commandEnded(2, 30*time.Second, "").silent(2).with(canceled), "", ""},
+		{"it is back, and canceled", acting(time.Minute).commandEnded(2, 30*time.Second, "").showing(2, "2").with(canceled), "note n2 returning, released", ""},
+		{"it does not return, and is canceled", acting(time.Hour).commandEnded(2, 59*time.Minute, "").silent(2).with(canceled), "note n2 canceled, released", ""},
+		{"it does not return from the last attempt of a step, and is canceled", acting(time.Hour).with(func(s *scene) { s.entry(2).Attempt = 2 }).commandEnded(2, 59*time.Minute, "").silent(2).with(canceled), "note n2 canceled, released", ""},
+		{"nobody knows whether the last step ran, and it is canceled", acting(time.Minute).step(2, 2).showing(2, "1").with(canceled), "note n2 canceled, released", "not known whether its command ran"},
+		{"the quorum is lost, and it is canceled", acting(time.Minute).commandEnded(2, 30*time.Second, "").showing(2, "1").silent(3).lost().with(canceled), "note n2 canceled, released", ""},
+		{"returning, and canceled", repairable(3, 3).in(2, cke.EntryReturning, time.Minute).repairs("dead").with(canceled), "", ""},
+		{"returning, in sync, and canceled", repairable(3, 3).in(2, cke.EntryReturning, time.Minute).repairs("dead").served(2, time.Minute).with(canceled), "note n2 done, released", ""},
+		{"returning for too long, and canceled", repairable(3, 3).in(2, cke.EntryReturning, time.Hour).repairs("dead").with(func(s *scene) { s.entry(2).Attempt = 1 }).silent(2).with(canceled), "note n2 canceled, released", ""},
 		{"its procedure is gone", acting(time.Minute).with(func(s *scene) { s.Spec.Repair.Procedures = nil }), "note n2 failed, failed, released", "no longer says"},
 		{"its node left the cluster file", acting(time.Minute).with(func(s *scene) { s.Spec.Nodes = slices.Delete(s.Spec.Nodes, 1, 2) }), "note n2 undeclared, released", "leaves the repair queue"},
 		{"done", repairable(3, 3).in(2, cke.EntryReturning, time.Minute).repairs("dead").served(2, time.Minute), "note n2 done, released", "the repair of n2 is done"},
 	})
+}
+
+// A failed node that is canceled keeps no other one waiting, in both queues.
+func TestQueues_OneThatFailedIsCanceled(t *testing.T) {
+	for _, kind := range []cke.QueueKind{cke.RebootQueue, cke.RepairQueue} {
+		s := repairable(3, 4).in(4, cke.EntryFailed, time.Hour)
+		if kind == cke.RepairQueue {
+			s.repairs("dead")
+		}
+		s.queued(2)
+		if d := strategy.Decide(s.Input); done(d) != "" || !strings.Contains(d.Reason, "n4 failed") {
+			t.Errorf("%s: %s %s", kind, done(d), d.Reason)
+		}
+		q, err := s.Requests.Queue(kind).Cancel([]string{"n4"}, noon.Add(-time.Minute))
+		if err != nil {
+			t.Fatal(err)
+		}
+		*s.Requests.Queue(kind) = q
+		if d := strategy.Decide(s.Input); done(d) != "drain n2" {
+			t.Errorf("%s: %s %s", kind, done(d), d.Reason)
+		}
+	}
 }
 
 // The status has both queues, and a failed repair as a problem of its own.

@@ -48,6 +48,7 @@ func TestReport_WhichZonesCanBeLost(t *testing.T) {
 		{"each in its own", three(), "r1 n1 can; r2 n2 can; r3 n3 can", "all 3 members serve, can lose 1 more member, and any one zone"},
 		{"two in one", formed(3).zoned("r1", "r2", "r2"), "r1 n1 can; r2 n2+n3 " + none, "all 3 members serve, can lose 1 more member"},
 		{"a zone is lost", three().silent(3), "r1 n1 " + none + "; r2 n2 " + none + "; r3 n3 can", "quorum held, can lose 0 more members"},
+		{"a zone that was lost is back", three().with(func(s *scene) { s.Before = three().silent(3).report() }), "r1 n1 can; r2 n2 can; r3 n3 can", "all 3 members serve, can lose 1 more member, and any one zone"},
 		{"one of five is lost", formed(5).zoned("r1", "r2", "r3", "r4", "r5").silent(5), "r1 n1 can; r2 n2 can; r3 n3 can; r4 n4 can; r5 n5 can", "quorum held, can lose 1 more member, and any one zone"},
 		{"one has no zone", formed(3).zoned("r1", "r2", "-"), "r1 n1 " + none + "; r2 n2 " + none, "all 3 members serve, can lose 1 more member"},
 		{"a foreign member is as in every zone", three().joinedBy(true).with(strangerOn(1)), "r1 n1 2 of 4 would be left, 3 needed; r2 n2 2 of 4 would be left, 3 needed; r3 n3 2 of 4 would be left, 3 needed", "all 3 members serve, can lose 1 more member"},

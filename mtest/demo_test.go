@@ -1,0 +1,22 @@
+package mtest_test
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"cke"
+)
+
+// What `make demo` prints last is where to watch it.
+func TestDemo_EndsWithTheAddressOfThePage(t *testing.T) {
+	script, err := os.ReadFile("demo.sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, up, _ := strings.Cut(string(script), "\nup() {\n")
+	up, _, _ = strings.Cut(up, "\n}\n")
+	if want := "\nThe status page: http://" + cke.DefaultListen + "/\nEOF"; !strings.HasSuffix(up, want) || !strings.Contains(up, "listen: "+cke.DefaultListen) {
+		t.Errorf("up does not end with %q:\n%s", want, up)
+	}
+}
