@@ -182,8 +182,8 @@ func TestTaker_AFlushAfterAGapWaitsForTheFull(t *testing.T) {
 		}
 		return nil
 	}}))
-	r.Await(take.Gap) // of the deltas
-	r.Await(take.Gap) // of the full before them
+	r.Await(take.Gap)                                                         // of the deltas
+	r.Await(take.Gap)                                                         // of the full before them
 	for after := r.Put("acknowledged", "0"); r.Taker.Status().Seen < after; { // until the stream after the gap has begun
 		r.Put("acknowledged", "1")
 		if err := backup.Pause(ctx, 10*time.Millisecond); err != nil {
