@@ -110,7 +110,7 @@ func (d *Daemon) retold() {
 	}
 }
 
-// Rounds takes note that the daemon begins to look at everything.
+// Rounds takes note that the daemon starts to observe everything.
 func (d *Daemon) Rounds() {
 	d.world.mu.Lock()
 	defer d.world.mu.Unlock()

@@ -312,9 +312,9 @@ func (i *inventory) goesBack(p cke.InventoryPast) {
 	i.past, i.log, i.order, i.moved = p, p.InventoryLog, nil, nil
 }
 
-// InventoryTellsTheTruth lets the inventory say of a machine what is so.
-func (n *Node) InventoryTellsTheTruth() {
-	n.change("the inventory tells the truth", func() {
+// InventoryIsRight lets the inventory say of a machine what is true.
+func (n *Node) InventoryIsRight() {
+	n.change("the inventory is right", func() {
 		r := n.registered()
 		switch r.lacks = 0; {
 		case !n.on && r.state == cke.HostHealthy:

@@ -101,7 +101,7 @@ func (p panics) Handle(_ context.Context, r slog.Record) error {
 var inventoryEvents = []event{
 	{name: "the inventory tells the truth", weight: 3, do: func(n *nemesis, _ *sim.Node) {
 		n.s.InventoryFails(sim.InventoryAnswers)
-		n.s.eachNode((*sim.Node).InventoryTellsTheTruth)
+		n.s.eachNode((*sim.Node).InventoryIsRight)
 	}},
 	{name: "a machine retires", weight: 3, do: func(n *nemesis, node *sim.Node) { n.says(node, cke.HostRetired) }},
 	{name: "a machine is to retire", weight: 1, do: func(n *nemesis, node *sim.Node) { n.says(node, cke.HostRetiring) }},
