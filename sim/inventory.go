@@ -300,13 +300,6 @@ func (t *Term) EditSpec(ctx context.Context, e cke.InventoryEdit) (next cke.Spec
 	return next, log, err
 }
 
-// stored is what a copy of the store has of the inventory.
-func (i *inventory) stored() cke.InventoryPast {
-	p := i.past
-	p.InventoryLog = i.log
-	return p
-}
-
 // goesBack sets what is stored of the inventory back to a copy, which knows of no later exchange.
 func (i *inventory) goesBack(p cke.InventoryPast) {
 	i.past, i.log, i.order, i.moved = p, p.InventoryLog, nil, nil
