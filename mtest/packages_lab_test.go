@@ -255,8 +255,8 @@ func (i installed) preflightInSandbox() {
 	i.Helper()
 	i.run("install -o cke -m 600 /root/cluster.yml /var/lib/cke/preflight.yml")
 	unit := i.run("cat /usr/lib/systemd/system/cke.service")
-	// Not systemd-run, which needs a message bus that the host lacks.
-	i.must(i.host.Put(i.ctx, "/run/systemd/system/preflight.service", []byte("[Service]\nType=oneshot\n"+serviceOf(unit)+
+	// Not systemd-run, which needs a message bus that the host lacks; not below /run, which is another file system for Docker.
+	i.must(i.host.Put(i.ctx, "/etc/systemd/system/preflight.service", []byte("[Service]\nType=oneshot\n"+serviceOf(unit)+
 		"\nExecStart=/usr/bin/ckecli preflight /var/lib/cke/preflight.yml -o name\nStandardOutput=file:/run/preflight.out\nStandardError=journal\n"), 0o644))
 	i.run("systemctl daemon-reload; systemctl start preflight || true")
 	code, out := i.run("systemctl show -P ExecMainStatus preflight"), i.run("cat /run/preflight.out")
@@ -265,7 +265,7 @@ func (i installed) preflightInSandbox() {
 	if code != "0" && !(code == "1" && onlyDisks) {
 		i.Errorf("preflight in the sandbox of the unit has %s\n%s\n%s", code, out, i.run("journalctl -u preflight --no-pager"))
 	}
-	i.run("rm /run/systemd/system/preflight.service /run/preflight.out && systemctl reset-failed && systemctl daemon-reload")
+	i.run("rm /etc/systemd/system/preflight.service /run/preflight.out && systemctl reset-failed && systemctl daemon-reload")
 	i.run("rm /var/lib/cke/preflight.yml")
 }
 
