@@ -59,6 +59,16 @@ func (s *Store) Answers(ctx context.Context, within time.Duration) error {
 
 // SecondOf is the refusal of other data for a cluster of whose name a target has another one; data is where the data comes from.
 func SecondOf(code cke.Code, where, cluster, data string) *cke.Error {
-	return &cke.Error{Code: code, What: fmt.Sprintf("%s has backups of a cluster %s, or its identity, and the store has no record of it", where, cluster), Unchanged: true,
-		Facts: []string{"its members may serve", "restore it first, from that target: then its data can be replaced by that of " + data}, Try: "give the new cluster another name"}
+	return Second(code, where, cluster, "give the new cluster another name", "its members may serve", "restore it first, from that target: then its data can be replaced by that of "+data)
+}
+
+// Second is the refusal of a cluster of whose name a target has another one that the store does not know.
+func Second(code cke.Code, where, cluster, try string, facts ...string) *cke.Error {
+	return &cke.Error{Code: code, What: fmt.Sprintf("%s has backups of a cluster %s, or its identity, and the store has no record of it", where, cluster), Unchanged: true, Facts: facts, Try: try}
+}
+
+// UnknownSecond is the refusal of a cluster of whose name a target may have another one; unread says that it cannot be read.
+func UnknownSecond(unread, cluster string, err error, try string) *cke.Error {
+	return &cke.Error{Code: cke.CodeTarget, What: unread + ", and may have another cluster " + cluster, Err: err, Unchanged: true,
+		Facts: []string{"the store has no incarnation of cluster " + cluster + ", and members that the target names may serve"}, Try: try}
 }

@@ -291,18 +291,7 @@ func TestDaemon_KeepsAClusterInWhichSomethingIsUnderWay(t *testing.T) {
 			c.once()
 			c.add("one")
 			c.declare("one")
-			c.sees(preferred())
-			pass(time.Minute)
-			if got := c.heirs("one"); got != "one -" {
-				t.Error("it was handed over")
-			}
-			b.mu.Lock()
-			b.status = nil
-			b.mu.Unlock()
-			pass(time.Minute)
-			if got := c.heirs("one"); got != "one s2" {
-				t.Errorf("it is over: %s", got)
-			}
+			c.keepsUntilIdle(b)
 		})
 	})
 }
@@ -321,19 +310,25 @@ func TestDaemon_KeepsAClusterWhoseFullHasJustStarted(t *testing.T) {
 		b.mu.Lock()
 		b.status = busy
 		b.mu.Unlock()
-		c.sees(preferred())
-		pass(time.Minute)
-		if got := c.heirs("one"); got != "one -" {
-			t.Error("it was handed over")
-		}
-		b.mu.Lock()
-		b.status = nil
-		b.mu.Unlock()
-		pass(time.Minute)
-		if got := c.heirs("one"); got != "one s2" {
-			t.Errorf("it is over: %s", got)
-		}
+		c.keepsUntilIdle(b)
 	})
+}
+
+// keepsUntilIdle checks that a cluster that another daemon should lead is handed over only once its backups are idle.
+func (c *country) keepsUntilIdle(b *stageBackups) {
+	c.t.Helper()
+	c.sees(preferred())
+	pass(time.Minute)
+	if got := c.heirs("one"); got != "one -" {
+		c.t.Error("it was handed over")
+	}
+	b.mu.Lock()
+	b.status = nil
+	b.mu.Unlock()
+	pass(time.Minute)
+	if got := c.heirs("one"); got != "one s2" {
+		c.t.Errorf("it is over: %s", got)
+	}
 }
 
 // How often an operation completed in a row is known to the loop alone: another leader would repeat it without a pause.

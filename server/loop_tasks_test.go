@@ -54,22 +54,13 @@ func TestLoop_AnswersATaskOnce(t *testing.T) {
 func TestLoop_DoesNotForgetATaskThatWasNotRecorded(t *testing.T) {
 	onStage(t, formed(3), func(g *stage) {
 		p := g.perform()
-		g.mu.Lock()
-		g.storeDo = func(_ context.Context, call string) error {
-			if call == "append-record" {
-				return errors.New("no answer")
-			}
-			return nil
-		}
-		g.mu.Unlock()
+		g.refuses("append-record")
 		p.wish(cke.TaskMoveLeader, "n9")
 		g.pass(time.Minute)
 		if len(p.term.Requests().Tasks) != 1 {
 			t.Error("the task is gone")
 		}
-		g.mu.Lock()
-		g.storeDo = nil
-		g.mu.Unlock()
+		g.change(func() { g.storeDo = nil })
 		g.pass(time.Minute)
 		if got := g.told(); !cmp.Equal(got, []string{"1 move-leader failed"}) || len(p.term.Requests().Tasks) != 0 {
 			t.Errorf("history %v", got)
@@ -109,23 +100,14 @@ func TestLoop_BeginsATaskThatTheStoreRefusesOnce(t *testing.T) {
 // What earlier terms left is not closed yet: a task that is still in the store may be on record as carried out.
 func TestLoop_BeginsNoTaskBeforeTheRecordsAreClosed(t *testing.T) {
 	onStage(t, formed(3), func(g *stage) {
-		g.mu.Lock()
-		g.storeDo = func(_ context.Context, call string) error {
-			if call == "interrupt-running" {
-				return errors.New("no answer")
-			}
-			return nil
-		}
-		g.mu.Unlock()
+		g.refuses("interrupt-running")
 		p := g.perform()
 		p.wish(cke.TaskMoveLeader, "n9")
 		g.pass(time.Minute)
 		if got := g.told(); len(got) > 0 {
 			t.Errorf("history %v", got)
 		}
-		g.mu.Lock()
-		g.storeDo = nil
-		g.mu.Unlock()
+		g.change(func() { g.storeDo = nil })
 		g.pass(time.Minute)
 		if got := g.told(); !cmp.Equal(got, []string{"1 move-leader failed"}) || len(p.term.Requests().Tasks) != 0 {
 			t.Errorf("history %v", got)

@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -65,6 +66,18 @@ func (g *stage) change(f func()) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	f()
+}
+
+// refuses has the store fail calls of this name.
+func (g *stage) refuses(name string) {
+	g.change(func() {
+		g.storeDo = func(_ context.Context, call string) error {
+			if call == name {
+				return errors.New("no answer")
+			}
+			return nil
+		}
+	})
 }
 
 // pass lets time pass and everything settle.

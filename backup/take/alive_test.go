@@ -13,16 +13,21 @@ import (
 	"cke/backup"
 )
 
-// A member that has hours of changes to read first is silent for long, with each watch anew: the next one is given longer.
-func TestSilentWatch_IsGivenLongerEachTime(t *testing.T) {
-	now := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
-	c := Config{Now: func() time.Time { return now }, Notify: func(Event) {}, Log: slog.New(slog.DiscardHandler)}
+// quietSession is a session without a cluster, in which changes from revision 6 on are taken.
+func quietSession(t *testing.T, now *time.Time) *session {
+	c := Config{Now: func() time.Time { return *now }, Notify: func(Event) {}, Log: slog.New(slog.DiscardHandler)}
 	c.Delta.Period = cke.Duration(time.Second)
 	builder, err := backup.NewDeltaWriter(6, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &session{t: &Taker{c: c}, builder: builder, authTry: time.NewTimer(time.Hour)}
+	return &session{t: &Taker{c: c}, o: newObserver(nil, &c), builder: builder, age: stopped(), authTry: stopped()}
+}
+
+// A member that has hours of changes to read first is silent for long, with each watch anew: the next one is given longer.
+func TestSilentWatch_IsGivenLongerEachTime(t *testing.T) {
+	now := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
+	s := quietSession(t, &now)
 	s.heard(told{revision: 9, asked: now})
 	restarted := func(after time.Duration) bool {
 		now = now.Add(after)
@@ -77,13 +82,7 @@ func TestSilentWatch_AllMembersAreWatchedAgainOnceChangesCome(t *testing.T) {
 // compared after the watch had started, and only when they were made is unknown.
 func TestTake_ChangesThatComeLateAreKept(t *testing.T) {
 	now := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
-	c := Config{Now: func() time.Time { return now }, Notify: func(Event) {}, Log: slog.New(slog.DiscardHandler)}
-	c.Delta.Period = cke.Duration(time.Second)
-	builder, err := backup.NewDeltaWriter(6, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := &session{t: &Taker{c: c}, o: newObserver(nil, &c), builder: builder, age: stopped(), authTry: stopped()}
+	s := quietSession(t, &now)
 	s.prime()
 	s.suspect()
 	s.settled(s.doubt.raised)

@@ -96,17 +96,15 @@ func (s *snapshots) NoSecond(ctx context.Context, spec cke.Cluster, id cke.Ident
 		}
 		return nil
 	}
-	return &cke.Error{Code: cke.CodeOlderStore, What: fmt.Sprintf("%s has backups of a cluster %s, or its identity, and the store has no record of it", shown(url), s.cluster), Unchanged: true,
-		Facts: []string{"its members may serve, also on nodes that the cluster file does not name",
-			"to bring that cluster back: bring back a newer copy of the store; or ckecli cluster delete " + s.cluster + ", then restore it from that target",
-			"to make another cluster: give it another name, or a target of its own, such as another prefix",
-			"only if that cluster is gone for good, and its backups are not needed: remove " + s.cluster + "/ from the target"},
-		Try: "ckecli restore --from '" + shown(url) + "'"}
+	return backup.Second(cke.CodeOlderStore, shown(url), s.cluster, "ckecli restore --from '"+shown(url)+"'",
+		"its members may serve, also on nodes that the cluster file does not name",
+		"to bring that cluster back: bring back a newer copy of the store; or ckecli cluster delete "+s.cluster+", then restore it from that target",
+		"to make another cluster: give it another name, or a target of its own, such as another prefix",
+		"only if that cluster is gone for good, and its backups are not needed: remove "+s.cluster+"/ from the target")
 }
 
 func unknownSecond(cluster, url string, err error) *cke.Error {
-	return &cke.Error{Code: cke.CodeTarget, What: shown(url) + " cannot be read, and may have another cluster " + cluster, Err: err, Unchanged: true,
-		Facts: []string{"the store has no incarnation of cluster " + cluster + ", and members that the target names may serve"}, Try: "let the daemon read the target, then restore again"}
+	return backup.UnknownSecond(shown(url)+" cannot be read", cluster, err, "let the daemon read the target, then restore again")
 }
 
 // shown is the URL of a target without a password.

@@ -108,8 +108,8 @@ func (r *restoring) unreadable(ctx context.Context, err error) error {
 	if failed != nil || !id.BringsSecond() {
 		return failed
 	}
-	return refused(&cke.Error{Code: cke.CodeTarget, What: "the target cannot be read from here, and may have another cluster " + r.cluster, Err: err, Unchanged: true,
-		Facts: []string{"the store has no incarnation of cluster " + r.cluster + ", and members that the target names may serve"}, Try: "the same command with what opens the target: --credentials FILE, or the environment of the service"})
+	return refused(backup.UnknownSecond("the target cannot be read from here", r.cluster, err,
+		"the same command with what opens the target: --credentials FILE, or the environment of the service"))
 }
 
 // unknownOf reports whether a target has backups or an identity of a cluster of this name that its identity in the store does not know.
