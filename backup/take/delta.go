@@ -50,10 +50,13 @@ func (s *session) store(d *backup.DeltaWriter, at position, doubt *point) (r sen
 		// They are not made up: the delta has none, and a full follows.
 		c.Log.Warn("leases of a delta are unknown", "error", err)
 		r.noLeases = true
-	} else if err := d.AddLeases(s.o.lists(r.leases, at.next-1)...); err != nil {
+		if err := d.AddLeases(s.o.lists(at.next - 1)...); err != nil {
+			return sentDelta{err: err}
+		}
+	} else if err := d.AddLeases(s.o.lists(at.next-1, r.leases)...); err != nil {
 		return sentDelta{err: err}
 	} else {
-		s.o.told(r.leases)
+		s.o.told(r.leases, d.Last())
 		h.RaftIndex = s.o.index
 	}
 	if h.RaftIndex > 0 && h.RaftIndex < at.known.index {

@@ -64,11 +64,12 @@ func (s *session) startFull() {
 	done := make(chan result, 1)
 	s.full = done
 	// It must reach the run that continues, or changes would be missing between them, and be the newest full: that has the users and roles that count.
-	revision := max(s.at.begins-1, s.owed, s.t.newestMerged().Last)
+	revision := max(s.at.begins-1, s.stored, s.owed, s.t.newestMerged().Last)
 	known := backup.Header{Stored: s.stored, After: s.at.after, RaftIndex: s.at.known.index, AuthRevision: s.authNow.Revision, AuthEnabled: s.authNow.Enabled}
 	c, doubt := s.t.c, s.asDoubted()
 	c.Guard = s.t.guard
 	s.t.setFull(true)
+	s.o.fullStarts()
 	go contain.Work(func() {
 		defer s.t.setFull(false)
 		if stop := new(stopError); errors.As(s.compare(doubt), &stop) {
@@ -82,6 +83,7 @@ func (s *session) startFull() {
 
 func (s *session) fullDone(r result) error {
 	s.full = nil
+	s.o.fullEnds(r.header.Last)
 	waiting := s.fulls
 	s.fulls, s.after = s.after, nil
 	s.answer(&waiting, r)
@@ -100,7 +102,6 @@ func (s *session) fullDone(r result) error {
 		s.refuseFlushes(r.err)
 	} else {
 		s.retry = 0
-		s.o.fullStored(r.header.Last)
 		s.at.newer = r.header.Link()
 		s.t.renew = false
 		s.baseless, s.at.full, s.at.lastFull = false, false, r.header.Place.Time
@@ -131,9 +132,13 @@ func (s *session) request(r request) {
 		r.done <- result{}
 	case !r.full:
 		// What was changed before the call is in the watch's way: wait for the revision that etcd has by now.
+		known := s.known()
 		go contain.Work(func() {
 			f := flush{request: r}
-			if f.revision, f.err = s.k.revision(s.ctx); f.err == nil {
+			if f.revision, f.err = s.k.revision(s.ctx); f.err == nil && f.revision < known.revision {
+				f.err = s.k.compare(s.ctx, known, f.revision)
+			}
+			if f.err == nil {
 				f.auth, _, f.err = s.o.auth(s.ctx)
 			}
 			select {

@@ -31,7 +31,9 @@ type observer struct {
 	queue chan int64
 	mu    sync.Mutex
 	seen  map[int64]int64 // leases met in changes since the last list that was stored, and the time they were granted
-	full  int64           // revision of a full after which no list was stored yet; 0: none
+	// full is the revision of a full that no whole list follows yet, 0: none; taking: one is being taken, of a revision not yet known.
+	full   int64
+	taking bool
 
 	hashed   time.Time // when a hash was last asked for, and how long that took
 	hashTook time.Duration
@@ -122,8 +124,8 @@ func (o *observer) leases(ctx context.Context, revision int64) (backup.LeaseChan
 	c.High = max(c.High, c.Low)
 	o.mu.Lock()
 	seen := maps.Clone(o.seen)
-	// A full may hold a lease that no list has shown. It can have ended since: so the first list after a full is a whole one.
-	c.Reset = o.known == nil || o.full > 0 && c.Low >= o.full
+	// A full may hold a lease that no list has shown, or lack one. So lists are whole until one is in a delta that is read after the full.
+	c.Reset = o.known == nil || o.taking || o.full > 0
 	o.mu.Unlock()
 	o.listed = slices.Collect(maps.Keys(seen))
 	alive := make(map[int64]bool, len(list.Leases))
@@ -131,15 +133,12 @@ func (o *observer) leases(ctx context.Context, revision int64) (backup.LeaseChan
 	for _, l := range list.Leases {
 		id := int64(l.ID)
 		alive[id] = true
-		if ttl, ok := o.known[id]; ok {
-			if c.Reset {
-				c.Granted = append(c.Granted, backup.Lease{ID: id, TTL: ttl})
-			}
-			continue
-		}
-		if ttl := seen[id]; ttl > 0 {
+		switch ttl, known := o.known[id]; {
+		case seen[id] > 0 && seen[id] != ttl: // a new one, or granted again by a client that chooses ids
+			c.Granted = append(c.Granted, backup.Lease{ID: id, TTL: seen[id]})
+		case known && c.Reset:
 			c.Granted = append(c.Granted, backup.Lease{ID: id, TTL: ttl})
-		} else {
+		case !known:
 			ask = append(ask, id)
 		}
 	}
@@ -197,22 +196,30 @@ func (o *observer) remember(leases []backup.Lease) {
 	}
 }
 
-// fullStored notes a full, by its revision.
-func (o *observer) fullStored(revision int64) {
+// fullStarts notes that a full is taken from now on.
+func (o *observer) fullStarts() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	o.taking = true
+}
+
+// fullEnds notes the revision of the full that was stored, or may have been; 0: none was.
+func (o *observer) fullEnds(revision int64) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.taking = false
 	o.full = max(o.full, revision)
 }
 
-// lists are those for a delta: the newest, after those before it that are of a later revision than the end of the delta before. Nobody who starts to
-// read with this delta has read these.
-func (o *observer) lists(newest backup.LeaseChange, before int64) []backup.LeaseChange {
-	o.later = append(slices.DeleteFunc(o.later, func(c backup.LeaseChange) bool { return c.High <= before }), newest)
+// lists are those for a delta: the newest if there is one, after those before it that are of a later revision than the end of the delta
+// before. A reader of the deltas from this one on has not read these.
+func (o *observer) lists(before int64, newest ...backup.LeaseChange) []backup.LeaseChange {
+	o.later = append(slices.DeleteFunc(o.later, func(c backup.LeaseChange) bool { return c.High <= before }), newest...)
 	return o.later
 }
 
-// told records that a list is part of a delta.
-func (o *observer) told(c backup.LeaseChange) {
+// told records that a list is part of a delta with this last revision.
+func (o *observer) told(c backup.LeaseChange, last int64) {
 	if o.known == nil || c.Reset {
 		o.known = map[int64]int64{}
 	}
@@ -224,7 +231,7 @@ func (o *observer) told(c backup.LeaseChange) {
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if c.Reset && c.Low >= o.full {
+	if c.Reset && last > o.full { // a restore from that full reads the delta
 		o.full = 0
 	}
 	for _, id := range o.listed {

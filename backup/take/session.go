@@ -98,6 +98,7 @@ func (t *Taker) session(parent context.Context, k *cluster, next *mode) error {
 	s := &session{t: t, mode: m, k: k, o: newObserver(k, &t.c), ctx: ctx, at: at, age: stopped(), fullTry: stopped(), slow: stopped(),
 		authTry: time.NewTimer(time.Duration(t.c.Delta.Period)), auths: make(chan authAnswer), hurry: make(chan struct{}, 1),
 		stored: at.next - 1, baseless: baseless, marks: make(chan flush), life: life{answered: t.c.Now(), newest: at.cluster}}
+	s.o.full = at.newest.Last
 	leasesDone := make(chan struct{})
 	go contain.Work(func() { defer close(leasesDone); s.o.run(ctx) }, func(err error) { t.c.Log.Warn("leases are no longer read when they are first seen", "error", err) })()
 	defer func() { cancel(); <-leasesDone; s.settle() }()
@@ -280,7 +281,7 @@ func (s *session) step() error {
 	due := s.due || s.builder.Payload() >= int64(s.t.c.Delta.Size)
 	waiting := s.flushes[:0]
 	for _, f := range s.flushes {
-		if f.revision <= s.stored && !s.needsFull(f) {
+		if f.revision <= s.stored && !s.needsFull(f) && !s.doubted() {
 			f.done <- result{}
 			continue
 		}

@@ -3,6 +3,7 @@ package etcdtest
 import (
 	"cmp"
 	"context"
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/pkg/v3/traceutil"
 	"go.etcd.io/etcd/server/v3/lease"
@@ -119,7 +121,10 @@ func (s *Server) State(t testing.TB, revision int64) State {
 		t.Fatal(err)
 	}
 	for _, l := range ls.Leases {
-		if r, err := s.Client.TimeToLive(ctx, l.ID); err == nil && r.TTL >= 0 { // 0: in its last second; -1: it has ended
+		switch r, err := s.Client.TimeToLive(ctx, l.ID); {
+		case err != nil && !errors.Is(err, rpctypes.ErrLeaseNotFound):
+			t.Fatalf("ask for a lease: %v", err)
+		case err == nil && r.TTL >= 0: // 0: in its last second; -1: it has ended
 			st.Leases[int64(l.ID)] = r.GrantedTTL
 		}
 	}
