@@ -104,8 +104,11 @@ func (c *checker) holdsAll(l *member) {
 		c.holds = held{leader: l}
 	}
 	acknowledged := c.acknowledged
-	if c.formed == nil && c.replaced != nil && hexID(l.cluster) == c.replaced.ClusterID {
-		acknowledged = c.lost // it serves until the restored members start, and need not have what they will
+	switch { // one that a restore replaces serves until the restored members start, and need not have what they will
+	case c.formed == nil && c.replaced != nil && hexID(l.cluster) == c.replaced.ClusterID:
+		acknowledged = c.lost
+	case c.unfinished(l):
+		acknowledged = nil
 	}
 	if c.holds.writes == len(acknowledged) {
 		return
@@ -122,6 +125,15 @@ func (c *checker) holdsAll(l *member) {
 		}
 	}
 	c.holds.entries, c.holds.writes = len(l.log), len(acknowledged)
+}
+
+// unfinished reports whether a leader is of a bootstrap that was not on record as completed when a restore began.
+func (c *checker) unfinished(l *member) bool {
+	inc := c.world.store.identity.Incarnation
+	if c.formed != nil || c.replaced != nil || inc == nil || inc.State != cke.Restoring {
+		return false
+	}
+	return slices.ContainsFunc(c.world.running(l.history()), func(p process) bool { return p.member == l && p.c.Incarnation != inc.ID })
 }
 
 // serves is who leads the formed cluster, and how much had happened in the world by then.
