@@ -34,9 +34,10 @@ type Daemon struct {
 	listed                 map[string]int // by actor
 	clock                  time.Time      // the furthest that its host's clock was since it started what it does
 	lookEnded              bool
-	authRead               int     // what had happened when it read etcd's authentication last
-	file, decidedOn        int64   // the generation of the spec that it read last, and when it decided what it does
-	stock                  stockOf // what it knows of the inventory
+	authRead               int         // what had happened when it read etcd's authentication last
+	file, decidedOn        int64       // the generation of the spec that it read last, and when it decided what it does
+	stock                  stockOf     // what it knows of the inventory
+	read, queues           queuesKnown // what it could know of the queues as it read the store, and when it decided what it does
 }
 
 var errDead = errors.New("the daemon is dead")

@@ -108,7 +108,7 @@ func (d *Daemon) looks(c Call) {
 		d.clock = now
 	}
 	if c.Port == "store" && c.Name == "Spec" {
-		d.file = d.world.store.spec.Generation
+		d.file, d.read = d.world.store.spec.Generation, d.knowsQueues()
 	}
 	switch {
 	case c.Port == "store" && c.Name == "Spec", c.Port == "look" && c.Name == "Node" && d.lookEnded:
@@ -116,7 +116,8 @@ func (d *Daemon) looks(c Call) {
 	case c.Port == "look" && c.Name == "Etcd":
 		d.lookEnded = true
 	case c.Port == "store" && c.Name == "AppendRecord":
-		d.decided, d.decidedOn = d.observed, d.file
+		d.decided, d.decidedOn, d.queues = d.observed, d.file, d.read
+		d.queues.agree(d.knowsQueues())
 	case c.Port == "etcd" && c.Name == "Members":
 		d.listed[c.Actor] = d.happened()
 	}

@@ -72,6 +72,7 @@ func play(t *testing.T, nodes int, scene func(s *stage)) {
 
 func newStage(t testing.TB, nodes int) *stage {
 	s := &stage{World: sim.New(clusterName, time.Now), t: t, replace: cke.ReplaceManual, target: fromBackup.Target, agents: newAgents()}
+	s.Closed = closed
 	s.Scheduler = s.Schedule(&sim.Scheduler{Settle: synctest.Wait})
 	for i := 1; i <= nodes; i++ {
 		s.AddNode(fmt.Sprintf("n%d", i), fmt.Sprintf("10.0.0.%d", i))

@@ -59,6 +59,8 @@ type exchanged struct {
 	at    time.Time // by the clock of its daemon
 	cause cke.InventoryCause
 	old   string
+	// orderedAt is when an operator ordered it in spite of what was reported then, by the world's clock; zero: none did.
+	orderedAt time.Time
 }
 
 // isBad reports whether a machine in this state is about to be lost.
@@ -231,7 +233,11 @@ func (w *World) wasExchanged(d *Daemon, e cke.InventoryEdit, by chosen) {
 		w.wasBadTwice(by, old, what)
 		w.doesGood(by, e, what)
 	}
-	i.moved = append(i.moved, exchanged{d.host(), e.Cause, old})
+	moved := exchanged{at: d.host(), cause: e.Cause, old: old}
+	if e.Order != nil {
+		moved.orderedAt = w.now()
+	}
+	i.moved = append(i.moved, moved)
 }
 
 func (c chosen) against() []string {
@@ -280,7 +286,8 @@ func (w *World) wasUnordered(e cke.InventoryEdit, by chosen, what string) {
 	}
 	var turned []string
 	for _, n := range w.store.spec.Cluster.ControlPlane() {
-		if s := by.says[n.Name()]; !s.bad.IsZero() && !s.good.IsZero() && by.by != nil && by.by.at.Sub(s.bad) < 9*time.Minute {
+		answered := slices.ContainsFunc(i.moved, func(m exchanged) bool { return m.orderedAt.After(by.says[n.Name()].bad) })
+		if s := by.says[n.Name()]; !answered && !s.bad.IsZero() && !s.good.IsZero() && by.by != nil && by.by.at.Sub(s.bad) < 9*time.Minute {
 			turned = append(turned, n.Name())
 		}
 	}

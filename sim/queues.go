@@ -224,6 +224,7 @@ func (w *World) wasCommanded(d *Daemon, actor string, r *commandRun) {
 		return
 	}
 	w.limitsRepairs(d, r.CommandRun)
+	w.triesAgain(d, r.CommandRun)
 	w.sparesNeighbors(n, r.Entry, "a command is to reboot "+n.name)
 	if w.takesDown(n, "a command is to reboot "+n.name, r.Attempt) {
 		n.commanded = true

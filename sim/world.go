@@ -37,6 +37,8 @@ type World struct {
 	settles  bool                             // a member is added only where voters have been connected for a while
 	muted    bool                             // no member list is read through a quorum
 	events   int                              // counts what happened, by whomever
+	// Closed reports whether a window is closed from one time to another; nil: none is judged.
+	Closed func(w cke.Window, from, to time.Time) bool
 	added    int                              // counts additions of members
 	// grantedBy is the daemon that gave an agent its lease last.
 	grantedBy int

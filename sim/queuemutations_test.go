@@ -1,0 +1,100 @@
+package sim_test
+
+import (
+	"slices"
+	"time"
+
+	"cke"
+	"cke/internal/schedule"
+	"cke/server/strategy"
+	"cke/sim"
+)
+
+// queueMutations take each rule away by which nodes of the queues get their turns.
+var queueMutations = []mutation{
+	{name: "the order of reboots", blind: func(in *strategy.Input) {
+		of := func(leads bool) func(cke.Entry) bool {
+			return func(e cke.Entry) bool {
+				return slices.ContainsFunc(in.Seen.Etcd.Endpoints, func(p cke.EndpointStatus) bool {
+					j, carries := joinAt(in.Identity, e.Address)
+					return carries && p.Join == j.ID && (p.LeaderID != "" && p.LeaderID == p.MemberID) == leads
+				})
+			}
+		}
+		q := &in.Requests.Reboots
+		if queued := func(e cke.Entry) bool { return e.State != cke.EntryQueued }; slices.ContainsFunc(q.Entries, queued) || !slices.ContainsFunc(q.Entries, of(true)) {
+			return
+		}
+		q.Entries = slices.DeleteFunc(slices.Clone(q.Entries), func(e cke.Entry) bool { return !of(true)(e) })
+	}, begin: quiet, often: rebootsAll, wants: []string{"before that of"}},
+	{name: "the pause after a reboot", blind: func(in *strategy.Input) { in.Spec.Reboot.Settle = 1 }, begin: quiet, often: rebootsAll, wants: []string{"after that of"}},
+	{name: "the pause before another attempt", blind: func(in *strategy.Input) { in.Spec.Reboot.Interval = 1 },
+		often: slices.Concat(rebootsAll, rebootsAll, fails), wants: []string{"after an attempt failed, not after"}},
+	{name: "so many attempts", blind: func(in *strategy.Input) { in.Spec.Reboot.Retries = new(9) },
+		often: slices.Concat(rebootsAll, fails), wants: []string{"may be made"}},
+	{name: "the window of reboots", blind: func(in *strategy.Input) { in.Spec.Reboot.Window = cke.Window{} },
+		begin: func(n *nemesis) { n.window() }, often: rebootsAll, wants: []string{"outside of the window"}},
+	{name: "a queue that is disabled", blind: func(in *strategy.Input) {
+		in.Requests.Reboots.Disabled, in.Requests.Repairs.Disabled = false, false
+	}, often: slices.Concat(rebootsAll, []func(*nemesis, *sim.Node){func(n *nemesis, _ *sim.Node) { n.s.disable(cke.RebootQueue, true) }}),
+		wants: []string{"though the queue is disabled"}},
+	{name: "a reboot that failed", blind: func(in *strategy.Input) {
+		q := &in.Requests.Reboots
+		q.Entries = slices.DeleteFunc(slices.Clone(q.Entries), func(e cke.Entry) bool { return e.State == cke.EntryFailed })
+	}, often: slices.Concat(rebootsAll, fails), wants: []string{"and no operator has decided"}},
+	{name: "the pause between repairs of a node", blind: func(in *strategy.Input) { in.Spec.Repair.Cooldown = 1 },
+		often: []func(*nemesis, *sim.Node){func(n *nemesis, _ *sim.Node) { n.s.addRepairs(n.s.everyNode()...) }}, wants: []string{"within the cooldown"}},
+	{name: "a reboot shows another boot", blind: func(in *strategy.Input) {
+		in.UnderWay.Seen = slices.Clone(in.UnderWay.Seen)
+		for i := range in.UnderWay.Seen {
+			in.UnderWay.Seen[i].Boot.Init += "?"
+		}
+	}, begin: quiet, often: slices.Concat(rebootsAll, []func(*nemesis, *sim.Node){func(_ *nemesis, node *sim.Node) { node.SetRebootMode(sim.Late) }}), wants: []string{"and counts as back", "acts after its entry moved"}},
+	{name: "a reboot ends with a member that serves", blind: func(in *strategy.Input) {
+		flatter(in, func(m cke.Member) bool { return !m.Learner && m.Name != "" })
+		for i := range in.Seen.Etcd.Endpoints {
+			in.Seen.Etcd.Endpoints[i].RaftIndex, in.Seen.Etcd.Endpoints[i].RaftApplied = 1<<40, 1<<40
+		}
+	}, begin: quiet, often: slices.Concat(rebootsAll, []func(*nemesis, *sim.Node){flip((*sim.Node).StopByHand, (*sim.Node).StartByHand)}), wants: []string{"is done, and its member does not run"}},
+}
+
+// rebootsAll asks for reboots of all nodes, and fails lets commands of reboots fail.
+var (
+	rebootsAll = []func(*nemesis, *sim.Node){func(n *nemesis, _ *sim.Node) { n.s.addReboots(n.s.everyNode()...) }}
+	fails      = []func(*nemesis, *sim.Node){func(_ *nemesis, node *sim.Node) { node.SetRebootMode(sim.CommandFails) }}
+)
+
+// quiet lets few calls fail: what takes minutes has the time.
+func quiet(n *nemesis) { n.rate = 0.003 }
+
+// joinAt is the membership at an address.
+func joinAt(id cke.Identity, address string) (cke.Join, bool) {
+	for _, j := range id.Joins {
+		if j.Node.Address == address {
+			return j, true
+		}
+	}
+	return cke.Join{}, false
+}
+
+// disable disables or enables a queue.
+func (s *stage) disable(k cke.QueueKind, is bool) {
+	s.editQueue(k, "enable or disable a queue", func(q cke.Queue) (cke.Queue, error) { q.Disabled = is; return q, nil })
+}
+
+// rebootWindow is when nodes are rebooted in some schedules.
+var rebootWindow = cke.Window{Schedule: "*/10 * * * *", Duration: cke.Duration(4 * time.Minute)}
+
+// window lets the cluster file name a window for reboots.
+func (n *nemesis) window() {
+	c := n.s.Store().Spec().Cluster
+	c.Reboot.Window = rebootWindow
+	n.s.Store().SetSpec(c)
+}
+
+// closed reports whether a window is closed from one time to another.
+func closed(w cke.Window, from, to time.Time) bool {
+	due, err := schedule.Parse(w.Schedule, w.TimeZone)
+	return err == nil && due.Next(from.Add(-time.Duration(w.Duration)-time.Second)).After(to.Add(time.Second))
+}
+
