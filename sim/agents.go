@@ -282,7 +282,6 @@ func (w *World) wasGranted(n *Node, read agentsRead) {
 
 // wasMoved judges and counts what a daemon puts on record of a queue.
 func (w *World) wasMoved(d *Daemon, actor string, before, after cke.Queue) {
-	w.isDone(d, before, after)
 	for _, e := range after.Entries {
 		was, there := before.Entry(e.ID)
 		if !there || was.State == e.State {

@@ -268,6 +268,9 @@ func (w *World) wasUnordered(e cke.InventoryEdit, by chosen, what string) {
 			w.violated("%s, too soon after the last change: after %v", what, ago)
 		}
 	}
+	if was, is := i.fatalZones(w.store.spec.Cluster), i.fatalZones(e.Cluster); w.formed != nil && is > was {
+		w.violated("%s, makes zones worse: %d cannot be lost then, %d now", what, is, was)
+	}
 	moves := 0
 	for _, m := range i.moved {
 		lately := by.now.Sub(m.at) >= 0 && by.now.Sub(m.at) < 24*time.Hour

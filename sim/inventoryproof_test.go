@@ -139,6 +139,14 @@ var inventoryMutations = []mutation{
 	}},
 	{name: "an exchange that does no good", wants: []string{"which serves, while"}, stock: &stocked{blind: allIsWell},
 		often: slices.Concat(retires, []func(*nemesis, *sim.Node){flip((*sim.Node).PowerOff, (*sim.Node).PowerOn)})},
+	{name: "an exchange makes no zones worse", wants: []string{"makes zones worse"}, stock: &stocked{blind: func(in *sabakan.Input) {
+		in.Read.Hosts = slices.Clone(in.Read.Hosts)
+		for i := range in.Read.Hosts { // each machine seems to be in a zone of its own
+			if h := &in.Read.Hosts[i]; !slices.ContainsFunc(in.Spec.Cluster.Nodes, func(n cke.Node) bool { return n.Name() == h.ID && n.ControlPlane }) {
+				h.Zone = h.ID
+			}
+		}
+	}}, often: retires},
 	{name: "one answer of an inventory is not enough", wants: []string{"because of one answer"}, stock: &stocked{blind: func(in *sabakan.Input) {
 		states := statesOf(in)
 		in.Past.Hosts = maps.Clone(in.Past.Hosts)

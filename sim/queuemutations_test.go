@@ -26,8 +26,8 @@ var queueMutations = []mutation{
 			return
 		}
 		q.Entries = slices.DeleteFunc(slices.Clone(q.Entries), func(e cke.Entry) bool { return !of(true)(e) })
-	}, begin: quiet, often: rebootsAll, wants: []string{"before that of"}},
-	{name: "the pause after a reboot", blind: func(in *strategy.Input) { in.Spec.Reboot.Settle = 1 }, begin: quiet, often: rebootsAll, wants: []string{"after that of"}},
+	}, begin: calmly, often: rebootsAll, wants: []string{"before that of"}},
+	{name: "the pause after a reboot", blind: func(in *strategy.Input) { in.Spec.Reboot.Settle = 1 }, begin: calmly, often: rebootsAll, wants: []string{"after that of"}},
 	{name: "the pause before another attempt", blind: func(in *strategy.Input) { in.Spec.Reboot.Interval = 1 },
 		often: slices.Concat(rebootsAll, rebootsAll, fails), wants: []string{"after an attempt failed, not after"}},
 	{name: "so many attempts", blind: func(in *strategy.Input) { in.Spec.Reboot.Retries = new(9) },
@@ -49,13 +49,11 @@ var queueMutations = []mutation{
 		for i := range in.UnderWay.Seen {
 			in.UnderWay.Seen[i].Boot.Init += "?"
 		}
-	}, begin: quiet, often: slices.Concat(rebootsAll, []func(*nemesis, *sim.Node){func(_ *nemesis, node *sim.Node) { node.SetRebootMode(sim.Late) }}), wants: []string{"and counts as back", "acts after its entry moved"}},
-	{name: "a reboot ends with a member that serves", blind: func(in *strategy.Input) {
-		flatter(in, func(m cke.Member) bool { return !m.Learner && m.Name != "" })
-		for i := range in.Seen.Etcd.Endpoints {
-			in.Seen.Etcd.Endpoints[i].RaftIndex, in.Seen.Etcd.Endpoints[i].RaftApplied = 1<<40, 1<<40
-		}
-	}, begin: quiet, often: slices.Concat(rebootsAll, []func(*nemesis, *sim.Node){flip((*sim.Node).StopByHand, (*sim.Node).StartByHand)}), wants: []string{"is done, and its member does not run"}},
+	}, begin: func(n *nemesis) {
+		n.s.eachNode(func(node *sim.Node) { node.SetRebootMode(sim.Late) })
+		n.s.addReboots(n.s.everyNode()...)
+		n.s.pass(2 * time.Minute)
+	}, often: rebootsAll, wants: []string{"and counts as back", "acts after its entry moved"}},
 }
 
 // rebootsAll asks for reboots of all nodes, and fails lets commands of reboots fail.
@@ -64,8 +62,8 @@ var (
 	fails      = []func(*nemesis, *sim.Node){func(_ *nemesis, node *sim.Node) { node.SetRebootMode(sim.CommandFails) }}
 )
 
-// quiet lets few calls fail: what takes minutes has the time.
-func quiet(n *nemesis) { n.rate = 0.003 }
+// calmly lets few calls fail: what takes minutes has the time.
+func calmly(n *nemesis) { n.rate = 0.003 }
 
 // joinAt is the membership at an address.
 func joinAt(id cke.Identity, address string) (cke.Join, bool) {
@@ -97,4 +95,3 @@ func closed(w cke.Window, from, to time.Time) bool {
 	due, err := schedule.Parse(w.Schedule, w.TimeZone)
 	return err == nil && due.Next(from.Add(-time.Duration(w.Duration)-time.Second)).After(to.Add(time.Second))
 }
-

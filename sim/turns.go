@@ -176,21 +176,3 @@ func (w *World) triesAgain(d *Daemon, run cke.CommandRun) {
 		w.violated("attempt %d to %s %s follows, %d may be made", tries, e.Kind(), e.Node, turn.Attempts)
 	}
 }
-
-// isDone judges that the reboot or the repair of a node with a member is done only once that member runs.
-func (w *World) isDone(d *Daemon, before, after cke.Queue) {
-	if w.late || d.surprised() || len(after.History) == 0 {
-		return
-	}
-	last := after.History[len(after.History)-1]
-	was, there := before.Entry(last.ID)
-	n, now := w.at(last.Address), w.standing()
-	if !there || last.Result != cke.EntryDone || n == nil || !now.quorate || w.asked() {
-		return
-	}
-	for _, l := range now.list {
-		if !l.learner && n.hosts(l.peer) && !now.runs(l.id) {
-			w.violated("the %s of %s is done, and its member does not run", was.Kind(), was.Node)
-		}
-	}
-}

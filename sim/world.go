@@ -39,7 +39,7 @@ type World struct {
 	events   int                              // counts what happened, by whomever
 	// Closed reports whether a window is closed from one time to another; nil: none is judged.
 	Closed func(w cke.Window, from, to time.Time) bool
-	added    int                              // counts additions of members
+	added  int // counts additions of members
 	// grantedBy is the daemon that gave an agent its lease last.
 	grantedBy int
 	watch     func([]Voter)

@@ -19,6 +19,22 @@ func zoneAt(address string) string {
 	return fmt.Sprintf("rack%d", last%3)
 }
 
+// fatalZones counts the zones without which the members of a file are no quorum, by where its machines are. While a cluster grows, the
+// quorum is that of as many as it grows to. Machines without a zone count as in one.
+func (i *inventory) fatalZones(c cke.Cluster) (fatal int) {
+	inside, voters := map[string]int{}, c.ControlPlane()
+	for _, n := range voters {
+		inside[zoneAt(n.Address)]++
+	}
+	all := max(len(voters), i.options.ControlPlane)
+	for _, n := range inside {
+		if all-n < majority(all) {
+			fatal++
+		}
+	}
+	return fatal
+}
+
 // wasSpread checks that a status reports zones as they can be lost by its own answers of members, counted zone by zone. Of a
 // cluster that is not ready it may report less.
 func (c *checker) wasSpread(d *Daemon, s cke.Status) {

@@ -15,6 +15,7 @@ import (
 	"cke"
 	"cke/etcdnode"
 	"cke/internal/term"
+	"cke/internal/words"
 	"cke/preflight"
 	"cke/server/strategy"
 )
@@ -90,6 +91,7 @@ func runPreflight(ctx context.Context, a *app, file string, o preflightOptions) 
 	if own.Identity != nil {
 		r.Checks = append(versionCheck(ctx, s, c, *own.Identity), r.Checks...)
 	}
+	r.Checks = append(r.Checks, zonesCheck(c)...)
 	r.Causes = preflight.Causes(r.Checks)
 	names := []string{}
 	for _, check := range r.Checks {
@@ -152,6 +154,32 @@ func versionCheck(ctx context.Context, s store, c cke.Cluster, id cke.Identity) 
 		return []preflight.Check{{Node: c.Name, Check: "version", Result: preflight.Fail, Detail: e.What + ": " + strings.Join(e.Facts, "; "), Code: e.Code, Remedy: e.Try}}
 	}
 	return nil
+}
+
+// zonesCheck says which zones could be lost with all members as declared, and which nodes have no zone though others have one.
+func zonesCheck(c cke.Cluster) []preflight.Check {
+	if !c.HasZones() {
+		return nil
+	}
+	spread, detail := c.DeclaredSpread(), ""
+	if len(spread.Voters) > 0 {
+		detail = words.Zones(spread)
+	}
+	check := preflight.Check{Node: c.Name, Check: "zones", Result: preflight.OK}
+	var bare []string
+	for _, n := range c.Nodes {
+		if n.Zone == "" && !n.ControlPlane {
+			bare = append(bare, n.Name())
+		}
+	}
+	if bare != nil {
+		detail += "; no zone is declared of " + term.Clean(strings.Join(bare, ", "))
+	}
+	if tolerates := len(spread.Voters) > 2; bare != nil || spread.Unplaced() != nil || tolerates && !spread.AnyOne() {
+		check.Result, check.Remedy = preflight.Warn, "declare a zone for every node, and so that no zone has too many members: docs/zones.md"
+	}
+	check.Detail = strings.TrimPrefix(detail, "; ")
+	return []preflight.Check{check}
 }
 
 // nodeKeys is what nodes are reached with.

@@ -5,7 +5,9 @@ import (
 	"testing"
 
 	"cke"
+	"cke/clusterfile"
 	"cke/internal/golden"
+	"cke/preflight"
 )
 
 // zoned is the cluster file of three members, with their zones; "": a node has none.
@@ -86,4 +88,35 @@ func zonesOf(zones ...string) *cke.Spread {
 	}
 	s := cke.SpreadOf(voters)
 	return &s
+}
+
+// Preflight says what would be so once all nodes carry what is declared.
+func TestPreflight_SaysWhichZonesCouldBeLost(t *testing.T) {
+	worker := "  - {address: 10.0.0.14, hostname: w1, user: cke}\n"
+	for _, row := range []struct {
+		file   string
+		result preflight.Verdict
+		detail string
+	}{
+		{zoned("rack1", "rack2", "rack3"), preflight.OK, "rack1 cp1 · rack2 cp2 · rack3 cp3  any one can be lost"},
+		{zoned("rack1", "rack2", "rack2"), preflight.Warn, "rack1 cp1  can be lost · rack2 cp2, cp3  cannot: 1 of 3 would be left, 2 needed"},
+		{zoned("rack1", "rack2", ""), preflight.Warn, "no zone: cp3 (as in every zone)"},
+		{zoned("rack1", "rack2", "rack3") + worker, preflight.Warn, "; no zone is declared of w1"},
+		{zoned("", "", ""), "", ""},
+	} {
+		c, _, err := clusterfile.ParseCluster("cluster.yml", []byte(row.file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var check preflight.Check
+		if all := zonesCheck(c); len(all) > 0 {
+			check = all[0]
+		}
+		if check.Result != row.result || !strings.Contains(check.Detail, row.detail) || (check.Remedy != "") != (row.result == preflight.Warn) {
+			t.Errorf("%+v, want %s: %s", check, row.result, row.detail)
+		}
+	}
+	h := newHouse(t)
+	stdout, _ := h.run(exitFailed, "preflight", h.write("c.yml", "name: prod\nnodes:\n  - {address: 127.0.0.1, hostname: cp1, user: cke, control_plane: true, zone: rack1, ssh: {port: 1}}\n"))
+	contains(t, stdout, "prod  zones ")
 }
