@@ -3,11 +3,14 @@
 #   demo.sh up      builds and starts all of it, and shows what an operator would do
 #   demo.sh gameday starts it unless it runs, and breaks it under load; further arguments are those of cke-lab gameday
 #   demo.sh down    removes all of it
+# Another name of the lab (CKE_DEMO_NAME) and address of the daemon (CKE_DEMO_LISTEN) let a demo run beside another one.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 here=$PWD
 demo=$here/.demo
-lab=(bin/cke-lab --dir "$demo/lab" --name cke-demo)
+name=${CKE_DEMO_NAME:-cke-demo}
+listen=${CKE_DEMO_LISTEN:-127.0.0.1:10180}
+lab=(bin/cke-lab --dir "$demo/lab" --name "$name")
 etcd=3.6.16
 
 say() { printf '\n\033[1m== %s\033[0m\n' "$*" >&2; }
@@ -47,7 +50,7 @@ up() {
 store:
   embedded: {data_dir: $demo/store}
 secret_key_file: $demo/secret.key
-http: {listen: 127.0.0.1:10180}
+http: {listen: $listen}
 images: {archive_dir: $demo/images}
 EOF
   if [ -f "$demo/cke.pid" ] && kill -0 "$(cat "$demo/cke.pid")" 2>/dev/null; then
@@ -91,11 +94,11 @@ To continue manually:
   ckecli status
   etcdctl get hello
   etcdctl endpoint status -w table
-  cke-lab --dir .demo/lab --name cke-demo kill cke-demo-n2     # and: ckecli status --watch
-  cke-lab gameday                                              # random faults under load, with a verdict
+  cke-lab --dir .demo/lab --name $name kill $name-n2     # and: ckecli status --watch
+  make gameday                                                 # random faults under load, with a verdict
 The cluster file is .demo/cluster.yml, the daemon's log .demo/cke.log; \`make demo-down\` removes all of it.
 
-The status page: http://127.0.0.1:10180/
+The status page: http://$listen/
 EOF
 }
 
@@ -106,7 +109,7 @@ gameday() {
     up
   fi
   say "A game day"
-  run bin/cke-lab gameday "$@"
+  run bin/cke-lab gameday --name "$name" "$@"
 }
 
 down() {

@@ -16,7 +16,11 @@ func TestDemo_EndsWithTheAddressOfThePage(t *testing.T) {
 	}
 	_, up, _ := strings.Cut(string(script), "\nup() {\n")
 	up, _, _ = strings.Cut(up, "\n}\n")
-	if want := "\nThe status page: http://" + cke.DefaultListen + "/\nEOF"; !strings.HasSuffix(up, want) || !strings.Contains(up, "listen: "+cke.DefaultListen) {
+	const want = "\nThe status page: http://$listen/\nEOF"
+	if !strings.HasSuffix(up, want) || !strings.Contains(up, "listen: $listen}") {
 		t.Errorf("up does not end with %q:\n%s", want, up)
+	}
+	if !strings.Contains(string(script), "\nlisten=${CKE_DEMO_LISTEN:-"+cke.DefaultListen+"}\n") {
+		t.Errorf("the daemon of the demo does not listen on %s", cke.DefaultListen)
 	}
 }

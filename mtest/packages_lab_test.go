@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"flag"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,6 +18,7 @@ import (
 	"cke"
 	"cke/internal/golden"
 	"cke/mtest/lab"
+	"cke/storage"
 )
 
 var (
@@ -38,7 +40,8 @@ type installed struct {
 func TestLabPackages_LiveWhileTheClusterKeepsRunning(t *testing.T) {
 	needPackages(t)
 	earlier := buildEarlier(t, *earlierPackage)
-	t.Run("deb", func(t *testing.T) { newInstalled(t).lifeOfDeb(earlier) })
+	later := buildLater(t)
+	t.Run("deb", func(t *testing.T) { newInstalled(t).lifeOfDeb(earlier, later) })
 	t.Run("rpm", func(t *testing.T) { newInstalled(t).lifeOfRPM(earlier) })
 }
 
@@ -47,14 +50,21 @@ func (i installed) bring(kind, end, earlier string) {
 	i.Helper()
 	present := packageIn(i.T, *packagesDir, end)
 	for name, file := range map[string]string{"/root/present." + kind: present, "/root/earlier." + kind: packageIn(i.T, earlier, end), "/root/key": i.nodes[0].RestrictedKeyFile} {
-		data, err := os.ReadFile(file)
-		i.must(err)
-		i.must(i.host.Put(i.ctx, name, data, 0o600))
+		i.put(name, file)
 	}
 }
 
-func (i installed) lifeOfDeb(earlier string) {
+// put copies a file to the host.
+func (i installed) put(name, file string) {
+	i.Helper()
+	data, err := os.ReadFile(file)
+	i.must(err)
+	i.must(i.host.Put(i.ctx, name, data, 0o600))
+}
+
+func (i installed) lifeOfDeb(earlier, later string) {
 	i.bring("deb", "_"+runtime.GOARCH+".deb", earlier)
+	i.put("/root/later.deb", packageIn(i.T, later, "_"+runtime.GOARCH+".deb"))
 	i.run("lintian --allow-root --fail-on error /root/present.deb")
 	i.run(`dpkg --compare-versions "$(dpkg-deb -f /root/earlier.deb Version)" lt "$(dpkg-deb -f /root/present.deb Version)"`)
 	i.run("dpkg -i /root/earlier.deb")
@@ -88,6 +98,29 @@ func (i installed) lifeOfDeb(earlier string) {
 	i.isGone(before)
 	i.is("ls -d /etc/systemd/system/multi-user.target.wants/cke.service 2>/dev/null || true", "")
 	i.run("dpkg -i /root/present.deb")
+	i.leads(before)
+	i.isShutOut(before)
+}
+
+// isShutOut returns to the present package after a later one raised the schema of the store: its daemon refuses to lead, says so, and
+// touches no member, until the later one is installed again.
+func (i installed) isShutOut(before string) {
+	i.Helper()
+	i.run("dpkg -i /root/later.deb")
+	i.leads(before)
+	i.run("ckecli store schema --raise")
+	i.run("dpkg -i /root/present.deb 2>&1 | grep -i downgrading")
+	says := fmt.Sprintf("the store has schema %d, but this cke knows at most %d", laterSchema, storage.SchemaVersion)
+	i.eventually("the daemon to refuse to lead", func() bool {
+		return strings.HasPrefix(i.run("systemctl show -P StatusText cke"), "waiting: "+says)
+	})
+	i.is("systemctl is-active cke", "active")
+	i.run("journalctl -u cke --no-pager | grep '" + says + ".*" + string(cke.CodeSchema) + "'")
+	i.is("curl -s -o /dev/null -w '%{http_code}' http://127.0.0.1:10180/health", "503")
+	i.is("ckecli ssh-key set /root/key 2>/dev/null || echo $?", "6")
+	i.run(`! ckecli store schema -o json | grep '"host"'`)
+	i.same(before)
+	i.run("dpkg -i /root/later.deb")
 	i.leads(before)
 }
 
@@ -128,7 +161,6 @@ func packageIn(t *testing.T, dir, end string) string {
 // buildEarlier builds the packages of a commit in a clone, and returns their directory.
 func buildEarlier(t *testing.T, commit string) string {
 	t.Helper()
-	clone := filepath.Join(t.TempDir(), "earlier")
 	find := exec.CommandContext(t.Context(), "git", "rev-parse", commit)
 	if commit == "" {
 		find = exec.CommandContext(t.Context(), "../packaging/earlier.sh")
@@ -137,8 +169,24 @@ func buildEarlier(t *testing.T, commit string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(t.Context(), "bash", "-ec", `git clone -q --shared .. "$1"; cd "$1"; git checkout -q "$2"; ARCHS=$3 packaging/packages.sh`,
-		"bash", clone, strings.TrimSpace(string(hash)), runtime.GOARCH)
+	return build(t, strings.TrimSpace(string(hash)), "")
+}
+
+// laterSchema is the schema of the store that a later version of cke knows.
+const laterSchema = storage.SchemaVersion + 1
+
+// buildLater builds the package of a later version, which knows a newer schema of the store.
+func buildLater(t *testing.T) string {
+	t.Helper()
+	return build(t, "HEAD", fmt.Sprintf("sed -i 's/^const SchemaVersion = .*/const SchemaVersion = %d/' storage/version.go; export VERSION=9999", laterSchema))
+}
+
+// build builds the packages of a commit in a clone in which a script has changed something, and returns their directory.
+func build(t *testing.T, commit, change string) string {
+	t.Helper()
+	clone := filepath.Join(t.TempDir(), "clone")
+	cmd := exec.CommandContext(t.Context(), "bash", "-ec", `git clone -q --shared .. "$1"; cd "$1"; git checkout -q "$2"; eval "$4"; ARCHS=$3 packaging/packages.sh`,
+		"bash", clone, commit, runtime.GOARCH, change)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("build the packages of %s: %v\n%s", commit, err, out)
 	}
@@ -203,6 +251,13 @@ func (i installed) members() string {
 // leads waits until the daemon leads the cluster and finds it healthy, with the same members.
 func (i installed) leads(before string) {
 	i.Helper()
+	i.healthy()
+	i.same(before)
+}
+
+// healthy waits until the daemon leads the cluster and finds it healthy.
+func (i installed) healthy() {
+	i.Helper()
 	for late := time.Now().Add(seenLimit); ; time.Sleep(200 * time.Millisecond) {
 		out, err := i.host.Exec(i.ctx, "bash", "-c", "systemctl show -P StatusText cke; ckecli status --check")
 		if err == nil && strings.HasPrefix(out, "serving; leads prod\n") {
@@ -212,7 +267,6 @@ func (i installed) leads(before string) {
 			i.Fatalf("the daemon on the host does not lead a healthy cluster: %v\n%s", err, out)
 		}
 	}
-	i.same(before)
 }
 
 // same checks that members run as before.

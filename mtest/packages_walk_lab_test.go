@@ -4,10 +4,13 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/crypto/ssh"
 
@@ -21,14 +24,37 @@ const (
 	walkRemove = "Removing it"
 )
 
+// The commands of the page with which more is done, or checked, than it says beside them.
+const (
+	walkPage     = "curl -s http://127.0.0.1:10180/         # shows The cluster is healthy"
+	walkPowerOff = "ssh root@10.0.0.13 poweroff"
+	walkResolved = `promtool query instant http://127.0.0.1:9090 'ALERTS{alertstate="firing"}'     # within 4 minutes shows nothing`
+)
+
+// walkLimit bounds the walk: its alert holds for five minutes before it fires, as in production.
+const walkLimit = 25 * time.Minute
+
 // An operator types what docs/install.md says, at a terminal, with the addresses of real nodes.
 func TestLabPackages_TheFirstTenMinutesAreAsThePageSays(t *testing.T) {
 	i := newInstalled(t)
+	var cancel context.CancelFunc
+	i.ctx, cancel = context.WithTimeout(t.Context(), walkLimit)
+	t.Cleanup(cancel)
 	i.packageAndLogin()
 	confirmed := ""
 	for _, command := range walk(t, walkFirst) {
-		if out := i.typed(command); strings.Contains(command, " node authorize ") {
+		switch {
+		case command == walkPowerOff: // a lab node has no such program; it has a power switch
+			i.must(i.Lab.Kill(i.ctx, i.nodes[2].Name))
+			continue
+		case command == walkResolved:
+			i.must(i.Lab.Start(i.ctx, i.nodes[2].Name))
+		}
+		switch out := i.typed(command); {
+		case strings.Contains(command, " node authorize "):
 			confirmed = out
+		case command == walkPage && !strings.Contains(out, "/clusters/prod"):
+			i.Errorf("the page does not name the cluster:\n%s", out)
 		}
 	}
 	for _, n := range i.nodes {
@@ -38,7 +64,7 @@ func TestLabPackages_TheFirstTenMinutesAreAsThePageSays(t *testing.T) {
 			i.Errorf("the host key of %s is not shown to compare:\n%s", n.Name, confirmed)
 		}
 	}
-	i.run("ckecli status --check")
+	i.healthy()
 	before := i.members()
 	for _, command := range walk(t, walkConfig) {
 		i.typed(command)
@@ -53,11 +79,12 @@ func TestLabPackages_TheFirstTenMinutesAreAsThePageSays(t *testing.T) {
 
 // Each section that is performed has commands, so that a page that was arranged anew is not performed in vain.
 func TestWalk_FindsTheCommandsOfThePage(t *testing.T) {
-	for section, has := range map[string]string{
-		walkFirst: "curl -s http://127.0.0.1:10180/         # shows The cluster is healthy", walkConfig: "systemctl restart cke", walkRemove: "rm -r /etc/cke /var/lib/cke; userdel cke",
+	for _, c := range []struct{ section, has string }{
+		{walkFirst, walkPage}, {walkFirst, walkPowerOff}, {walkFirst, walkResolved},
+		{walkConfig, "systemctl restart cke"}, {walkRemove, "rm -r /etc/cke /var/lib/cke; userdel cke"},
 	} {
-		if commands := walk(t, section); !slices.Contains(commands, has) {
-			t.Errorf("%q has no %q: %q", section, has, commands)
+		if commands := walk(t, c.section); !slices.Contains(commands, c.has) {
+			t.Errorf("%q has no %q: %q", c.section, c.has, commands)
 		}
 	}
 }
@@ -117,15 +144,17 @@ func (i installed) shutOut(n lab.Node, script string) {
 }
 
 // typed performs a command of the page at a terminal, as its reader would: with the addresses of the nodes, and y to each question.
-// Behind "# shows" is what it has to write.
+// Behind "# shows" is what it has to write, and behind "# within 2 minutes shows" what it has to write by then.
 func (i installed) typed(command string) string {
 	i.Helper()
 	for k, example := range []string{"10.0.0.11", "10.0.0.12", "10.0.0.13"} {
 		command = strings.ReplaceAll(command, example, i.nodes[k].Address)
 	}
 	command = strings.ReplaceAll(command, "_amd64.deb", "_"+runtime.GOARCH+".deb")
-	out, err := i.host.Exec(i.ctx, "bash", "-c", `cd /root && export SSH_AUTH_SOCK=/root/agent PAGER=cat NO_COLOR=1 && yes | head -20 | script -q -E never -ec "$1" /dev/null`, "bash", command)
-	out = strings.ReplaceAll(out, "\r", "")
+	if m := within.FindStringSubmatch(command); m != nil {
+		return i.typedUntil(command, m[1], m[2])
+	}
+	out, err := i.atTerminal(command)
 	i.Logf("# %s\n%s", command, out)
 	if err != nil && !i.onlyTheDisk(command) {
 		log, _ := i.host.Exec(i.ctx, "journalctl", "-u", "cke", "-n", "40", "--no-pager") // it is for the message
@@ -135,6 +164,34 @@ func (i installed) typed(command string) string {
 		i.Errorf("%s: it does not", command)
 	}
 	return out
+}
+
+// within is what a command says about what it shows later: the minutes, and the text, or "nothing".
+var within = regexp.MustCompile(`# within (\d+) minutes? shows (.+)$`)
+
+// typedUntil repeats a command until it shows what it has to.
+func (i installed) typedUntil(command, minutes, shows string) string {
+	i.Helper()
+	n, err := strconv.Atoi(minutes)
+	i.must(err)
+	began := time.Now()
+	for {
+		out, err := i.atTerminal(command)
+		if is := strings.TrimSpace(out); err == nil && (shows == "nothing" && is == "" || shows != "nothing" && strings.Contains(is, shows)) {
+			i.Logf("# %s\nafter %s:\n%s", command, since(began), out)
+			return out
+		}
+		if time.Since(began) > time.Duration(n)*time.Minute {
+			i.Fatalf("%s: it does not: %v\n%s\n%s", command, err, out, i.run("journalctl -u prometheus -n 40 --no-pager"))
+		}
+		time.Sleep(time.Second)
+	}
+}
+
+// atTerminal performs a command at a terminal.
+func (i installed) atTerminal(command string) (string, error) {
+	out, err := i.host.Exec(i.ctx, "bash", "-c", `cd /root && export SSH_AUTH_SOCK=/root/agent PAGER=cat NO_COLOR=1 && yes | head -20 | script -q -E never -ec "$1" /dev/null`, "bash", command)
+	return strings.ReplaceAll(out, "\r", ""), err
 }
 
 // onlyTheDisk reports whether a command is a preflight that found nothing but a disk of this machine too slow for etcd at present,

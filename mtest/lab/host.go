@@ -16,8 +16,8 @@ import (
 var hostFiles embed.FS
 
 const (
-	// hostPackages make the base of nodes a management host, on which packages and the status page can be checked, too.
-	hostPackages   = "systemd systemd-sysv openssh-client curl lintian rpm"
+	// hostPackages make the base of nodes a management host, on which packages, the status page and alerts can be checked, too.
+	hostPackages   = "systemd systemd-sysv openssh-client curl lintian rpm prometheus"
 	hostRepository = "cke-lab-host"
 	// bootLimit bounds how long systemd may take to start everything.
 	bootLimit = 2 * time.Minute
