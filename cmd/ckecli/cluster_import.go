@@ -160,24 +160,25 @@ func (a *app) noSecond(ctx context.Context, s store, c cke.Cluster, o backupOpti
 		return refused(backup.UnknownSecond("the target cannot be read from here", c.Name, err,
 			"the same command on a management host that reads the target, with --credentials FILE if it needs them; a directory that was never used has to be made first"))
 	}
+	dir, _ := strings.CutPrefix(c.Backup.Target, "file://")
+	local := backup.Store{Bucket: backup.Dir(dir), Cluster: c.Name}
+	if dir != c.Backup.Target { // as it is: what reads it may make it
+		if err := local.Mounted(); err != nil {
+			return unread(err)
+		}
+	}
 	b, err := a.openBackups(ctx, o)
 	if err != nil {
 		return unread(err)
 	}
 	defer b.Close()
 	there := b.of(c.Name)
-	if dir, is := strings.CutPrefix(c.Backup.Target, "file://"); is { // as it is, whatever reads it
-		there.Bucket = backup.Dir(dir)
-	}
-	if err := there.Mounted(); err != nil {
-		return unread(err)
-	}
 	switch unknown, err := there.HasUnknown(ctx, id); {
 	case err != nil:
 		return unread(err)
 	case unknown:
 		return refused(backup.Second(cke.CodeOldCluster, b.where, c.Name, "give the new cluster another name", "its members may serve", "to bring that cluster back: ckecli restore"))
-	case there.MayBeUnmounted():
+	case dir != c.Backup.Target && local.MayBeUnmounted():
 		fmt.Fprintln(a.stderr, term.Clean(fmt.Sprintf("%s is empty: it was never used, or it is not mounted, so that it is not known whether it has another cluster %s", b.where, c.Name)))
 	}
 	return nil
