@@ -97,5 +97,5 @@ func TestClusterImport_MakesNoSecondClusterOfAName(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, stderr = h.run(exitFailed, free...)
-	contains(t, stderr, "no member of the old cluster answers", "not mounted")
+	contains(t, stderr, "not mounted", "no member of the old cluster answers")
 }
