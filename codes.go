@@ -19,6 +19,7 @@ const (
 	CodeInterrupt Code = "CKE114"
 	CodeSchema    Code = "CKE115"
 	CodeUser      Code = "CKE116"
+	CodeRecord    Code = "CKE117"
 
 	CodeUnreachable  Code = "CKE201"
 	CodeSSHAuth      Code = "CKE202"

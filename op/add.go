@@ -37,6 +37,8 @@ type AddMember struct {
 	Etcd cke.EtcdOptions
 	// Resume is the membership that was started earlier on this node; empty: a new one.
 	Resume cke.JoinID
+	// Target is the backup target that is read before the first member of an import, as before a bootstrap; "": none is.
+	Target string
 }
 
 var _ Operation = AddMember{}
@@ -54,7 +56,7 @@ func (a AddMember) Stages() []Stage {
 		{{Name: "image", Node: n, Limit: imageLimit, Run: func(ctx context.Context, e Env) error {
 			return e.Machines.Machine(a.Node).EnsureImage(ctx, a.Etcd.Image, e.Progress)
 		}}},
-		{{Name: "record-join", Node: n, Run: a.recordJoin}},
+		{{Name: "record-join", Node: n, Limit: recordLimit(a.Target), Run: a.recordJoin}},
 		{{Name: "add-learner", Node: n, Limit: changeLimit, Run: func(ctx context.Context, e Env) error {
 			return whenReady(ctx, e, func() error { return a.addLearner(ctx, e) })
 		}}},
@@ -95,11 +97,22 @@ func (a AddMember) recordJoin(ctx context.Context, e Env) error {
 	if err := rightClock(ctx, e, a.Node); err != nil { // prepare would refuse
 		return err
 	}
+	if id.ImportsFirst() && a.Resume == "" {
+		if err := noSecond(ctx, e, a.imported(e), id); err != nil {
+			return err
+		}
+	}
 	j = cke.NewJoin(cke.Cluster{Options: cke.Options{Etcd: a.Etcd}}, a.Node, id.Incarnation.ID)
 	if old := id.Incarnation.Importing(); old != nil {
 		j.PlainPeers = old.PlainPeers
 	}
 	return e.Ledger.PutJoins(ctx, id, j)
+}
+
+// imported is the cluster of an import, as far as its target has to be read.
+func (a AddMember) imported(e Env) (c cke.Cluster) {
+	c.Name, c.Backup.Target = e.Cluster, a.Target
+	return c
 }
 
 // addLearner adds the learner unless the list has it: an answer may have been lost.

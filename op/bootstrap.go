@@ -53,7 +53,7 @@ func (b Bootstrap) Stages() []Stage {
 	start := onEach(b.Founders, "start", 0, b.start)
 	stages := []Stage{
 		append(images, authorities()),
-		{{Name: "record-incarnation", Limit: b.recordLimit(), Run: b.recordIncarnation}},
+		{{Name: "record-incarnation", Limit: recordLimit(b.Spec.Backup.Target), Run: b.recordIncarnation}},
 		prepare,
 		{{Name: "record-start", Run: b.recordStart}},
 	}
@@ -70,8 +70,8 @@ func (b Bootstrap) image(ctx context.Context, e Env, n cke.Node) error {
 }
 
 // recordLimit is longer where a target is read first.
-func (b Bootstrap) recordLimit() time.Duration {
-	if b.Spec.Backup.Target == "" {
+func recordLimit(target string) time.Duration {
+	if target == "" {
 		return 0
 	}
 	return targetLimit
@@ -90,13 +90,19 @@ func (b Bootstrap) recordIncarnation(ctx context.Context, e Env) error {
 		}
 		return fmt.Errorf("the cluster has incarnation %s (%s): %w", inc.ID, inc.State, cke.ErrConflict)
 	}
-	if e.Snapshots != nil && b.Spec.Backup.Target != "" {
-		if err := e.Snapshots.NoSecond(ctx, b.Spec, id, e.Progress); err != nil {
-			return err
-		}
+	if err := noSecond(ctx, e, b.Spec, id); err != nil {
+		return err
 	}
 	inc := cke.NewIncarnation(b.Spec, id.Incarnation, e.Now())
 	return e.Ledger.CreateIncarnation(ctx, inc)
+}
+
+// noSecond refuses the first member of a cluster whose backup target has another cluster of its name.
+func noSecond(ctx context.Context, e Env, c cke.Cluster, id cke.Identity) error {
+	if e.Snapshots == nil || c.Backup.Target == "" {
+		return nil
+	}
+	return e.Snapshots.NoSecond(ctx, c, id, e.Progress)
 }
 
 // forming returns the incarnation and the join of the first member on n, and refuses unless the cluster is forming.

@@ -2,7 +2,9 @@ package op_test
 
 import (
 	"context"
+	"slices"
 	"testing"
+	"time"
 
 	"cke"
 	"cke/op"
@@ -45,3 +47,46 @@ func TestReadList_RefusesOneOfTwoOldClusters(t *testing.T) {
 		}
 	}
 }
+
+// The first member of an import is refused as a bootstrap is: another cluster of the name may serve.
+func TestAddMember_MakesNoSecondClusterOutOfAnImport(t *testing.T) {
+	why := &cke.Error{Code: cke.CodeOlderStore, What: "the target has another one"}
+	inc := &cke.Incarnation{ID: "life", State: cke.Formed, Import: &cke.Import{}}
+	for what, c := range map[string]struct {
+		target string
+		joins  []cke.Join
+		want   cke.Code
+	}{
+		"the first member":          {"s3://b/x", nil, cke.CodeOlderStore},
+		"no target":                 {"", nil, ""},
+		"cke has given it a member": {"s3://b/x", []cke.Join{{ID: "a", Node: cke.Node{Address: "10.0.0.9"}}}, ""},
+	} {
+		stored := false
+		e := op.Env{Ledger: joining{&ran{id: cke.Identity{Incarnation: inc, Joins: c.joins}}, &stored}, Machines: onTime{}, Snapshots: taken{why: why}, Now: time.Now}
+		all := slices.Concat(op.AddMember{Node: cke.Node{Address: "10.0.0.1"}, Target: c.target}.Stages()...)
+		err := all[slices.IndexFunc(all, func(s op.Step) bool { return s.Name == "record-join" })].Run(t.Context(), e)
+		if refused := c.want != ""; refused != (err != nil && cke.CodeOf(err) == c.want) || stored == refused {
+			t.Errorf("%s: %v, stored %v", what, err, stored)
+		}
+	}
+}
+
+// joining is a ledger that notes that a membership was stored.
+type joining struct {
+	*ran
+	stored *bool
+}
+
+func (j joining) PutJoins(context.Context, cke.Identity, ...cke.Join) error {
+	*j.stored = true
+	return nil
+}
+
+// onTime are machines whose clocks agree.
+type onTime struct{}
+
+func (onTime) Machine(cke.Node) cke.Machine { return onTimeNode{} }
+
+type onTimeNode struct{ cke.Machine }
+
+func (onTimeNode) Clock(context.Context) (time.Time, error) { return time.Now(), nil }

@@ -109,6 +109,7 @@ type Loop struct {
 	done     map[string]strategy.Completion
 	seen     strategy.Input // last observed
 	status   cke.Status     // last made
+	unclosed *cke.Problem   // why records of earlier terms are not closed; nil: nothing that an operator has to decide
 	unread   bool           // the status of the terms before could not be read, and is not overwritten
 	stored   cke.Status     // last stored
 	storedAt time.Time
@@ -236,6 +237,7 @@ func (l *Loop) round(ctx context.Context) (again time.Duration, err error) {
 		l.seen = in
 	}
 	l.closeRecords(ctx)
+	in.Unclosed = l.unclosed
 	l.save(ctx)
 	l.finishTasks(ctx)
 	d := l.decide(in)

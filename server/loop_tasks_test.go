@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -92,6 +93,36 @@ func TestLoop_BeginsATaskThatTheStoreRefusesOnce(t *testing.T) {
 		g.mu.Unlock()
 		if n != 1 {
 			t.Errorf("begun %d times", n)
+		}
+		_ = p.over()
+	})
+}
+
+// An operator has to decide about tasks of a record that cannot be read: the status says so, and everything else continues.
+func TestLoop_ReportsARecordThatKeepsTasksWaiting(t *testing.T) {
+	onStage(t, formed(3).stopped(1), func(g *stage) {
+		g.storeDo = func(_ context.Context, call string) error {
+			if call == "interrupt-running" {
+				return &cke.Error{Code: cke.CodeRecord, What: "record 7 cannot be decoded", Facts: []string{"task x"}, Try: "ckecli task cancel x"}
+			}
+			return nil
+		}
+		p := g.perform()
+		p.wish(cke.TaskMoveLeader, "n9")
+		g.pass(time.Minute)
+		s := g.status()
+		reported := func(s cke.Status) bool {
+			return slices.ContainsFunc(s.Problems, func(p cke.Problem) bool {
+				return p.Code == cke.CodeRecord && strings.Contains(p.Message, "record 7") && strings.Contains(p.Message, "task x") && p.Remedy == "ckecli task cancel x"
+			})
+		}
+		if !reported(s) || s.Ready != 3 || len(p.term.Requests().Tasks) != 1 {
+			t.Errorf("problems %+v, %d members are ready, tasks %v", s.Problems, s.Ready, p.term.Requests().Tasks)
+		}
+		g.change(func() { g.storeDo = nil })
+		g.pass(time.Minute)
+		if s := g.status(); reported(s) || len(p.term.Requests().Tasks) != 0 {
+			t.Errorf("problems %+v, tasks %v", s.Problems, p.term.Requests().Tasks)
 		}
 		_ = p.over()
 	})

@@ -2,7 +2,9 @@ package server
 
 import (
 	"context"
+	"errors"
 	"slices"
+	"strings"
 
 	"cke"
 	"cke/server/strategy"
@@ -13,11 +15,16 @@ func (l *Loop) closeRecords(ctx context.Context) {
 	if l.closed {
 		return
 	}
-	if err := l.Term.InterruptRunning(ctx); err != nil {
+	err := l.Term.InterruptRunning(ctx)
+	if l.closed, l.unclosed = err == nil, nil; l.closed {
+		return
+	}
+	var e *cke.Error
+	if !errors.As(err, &e) || e.Code != cke.CodeRecord {
 		l.Log.Warn("records of earlier terms are not closed yet", "error", err)
 		return
 	}
-	l.closed = true
+	l.unclosed = &cke.Problem{Code: e.Code, Message: "no task is carried out: " + strings.Join(append([]string{e.What}, e.Facts...), "; "), Remedy: e.Try}
 }
 
 // save stores how operations ended that the store did not take note of when they did.

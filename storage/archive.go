@@ -21,9 +21,17 @@ type Archive struct {
 	// Ended are the ids of all ended memberships, also of those that Identity leaves out: marks on nodes may name them.
 	Ended    []cke.JoinID      `json:"ended,omitempty"`
 	HostKeys map[string]string `json:"hostKeys,omitempty"`
+	// Dropped are the ids that archives named which this one took the place of: a target may have backups of them, and marks may name them.
+	Dropped droppedIDs `json:"dropped,omitzero"`
 
 	// Sealed are the cluster's secrets, sealed as they were.
 	Sealed []sealed `json:"sealed,omitempty"`
+}
+
+// droppedIDs are what dropped archives add to an identity, the last keptDropped of each kind.
+type droppedIDs struct {
+	Deleted []string `json:"deleted,omitempty"`
+	GaveUp  []string `json:"gaveUp,omitempty"`
 }
 
 // archiveTime names archives in the order of time.
@@ -103,13 +111,14 @@ func (t *Term) finishDelete(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", tried, err)
 	}
+	older, dropped, err := t.s.dropArchives(ctx, name)
+	if err != nil {
+		return t.s.fail(tried, err)
+	}
+	a.Dropped = dropped
 	op, err := put(k.archive(name, a.DeletedAt.Format(archiveTime)), a)
 	if err != nil {
 		return err
-	}
-	older, err := t.s.oldest(ctx, k.archives(name), keptArchives-1)
-	if err != nil {
-		return t.s.fail(tried, err)
 	}
 	ops := append(older, op, clientv3.OpDelete(k.status(name)))
 	for _, prefix := range []string{k.cluster(name), k.specLog(name), k.secrets(name), k.records(name), k.candidates(name), k.inventories(name)} {
@@ -164,13 +173,46 @@ func (s *Store) archive(cluster string, resp *clientv3.TxnResponse) (Archive, er
 	return a, err
 }
 
+// dropArchives returns what removes the archives of a name that one more makes too many, and the ids that only they name.
+func (s *Store) dropArchives(ctx context.Context, name string) (remove []clientv3.Op, ids droppedIDs, err error) {
+	if remove, err = s.oldest(ctx, s.keys.archives(name), keptArchives-1); err != nil || remove == nil {
+		return nil, ids, err
+	}
+	reads := make([]clientv3.Op, len(remove))
+	for i, op := range remove {
+		reads[i] = clientv3.OpGet(string(op.KeyBytes()))
+	}
+	resp, err := s.commit(ctx, nil, reads)
+	if err != nil {
+		return nil, ids, err
+	}
+	var id cke.Identity
+	for _, r := range resp.Responses {
+		if err := addArchived(&id, r.GetResponseRange().Kvs); err != nil { // its ids are unknown to this cke in any case
+			s.log.Warn("an archive is dropped that cannot be decoded", "cluster", name, "error", err)
+		}
+	}
+	return remove, droppedIDs{s.newest(name, id.Deleted), s.newest(name, id.GaveUp)}, nil
+}
+
+// newest returns the last keptDropped of the ids of deleted clusters.
+func (s *Store) newest(name string, ids []string) []string {
+	if over := len(ids) - keptDropped; over > 0 {
+		s.log.Warn("ids of clusters that were deleted long ago are forgotten: backups of them count as those of another cluster of the name", "cluster", name, "ids", over)
+		return ids[over:]
+	}
+	return ids
+}
+
 // addArchived adds to an identity what archives name.
 func addArchived(id *cke.Identity, kvs []*mvccpb.KeyValue) error {
 	archives, err := decodeAll[struct {
 		Identity cke.Identity `json:"identity"`
 		Ended    []string     `json:"ended"`
+		Dropped  droppedIDs   `json:"dropped"`
 	}](kvs)
 	for _, a := range archives {
+		id.Deleted, id.GaveUp = append(id.Deleted, a.Dropped.Deleted...), append(id.GaveUp, a.Dropped.GaveUp...)
 		id.AddArchived(a.Identity, a.Ended...)
 	}
 	return err

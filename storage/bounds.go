@@ -18,6 +18,9 @@ const (
 	keptRevisions = 200
 	// keptArchives is how many deletions of clusters of one name are kept.
 	keptArchives = 20
+	// keptDropped is how many ids an archive keeps of those that were dropped for it, of each kind: with about five ids of a deletion, the
+	// archives of a name know its last 20,000 deletions.
+	keptDropped = 5000
 	// keptHostKeys is how many host keys of addresses are kept, pinned ones and offered ones each.
 	keptHostKeys = 2000
 	// maxRequests is how many requests of people may wait for the leader.

@@ -1,9 +1,13 @@
 package storage
 
 import (
+	"errors"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"cke"
 )
@@ -116,5 +120,62 @@ func TestIdentity_HasMembershipsWhoseVolumesWereGoneAtTheDeletion(t *testing.T) 
 	}
 	if got := again.MarkedLater([]cke.NodeStatus{{Over: []string{string(left.ID)}}}); got != nil {
 		t.Errorf("the mark is of something later: %v", got)
+	}
+}
+
+// Archives beyond the last ones are dropped. What they named is known all the same: a target may have backups of it.
+func TestIdentity_HasWhatDroppedArchivesNamed(t *testing.T) {
+	s := newStore(t)
+	ctx := testContext(t)
+	var deleted, gaveUp []string
+	for i := range 2*keptArchives + 3 {
+		setCluster(t, s, "prod")
+		term := campaign(t, s, "prod", "a")
+		inc := cke.NewIncarnation(testCluster("prod").WithDefaults(), nil, time.Now())
+		if i == 1 { // a declaration that was given up
+			inc = cke.NewAwaiting(time.Now())
+			inc.Previous = []string{"gaveup"}
+			gaveUp = inc.Previous
+		} else {
+			deleted = append(deleted, inc.ID, string(inc.Founders[0].ID))
+		}
+		if err := errors.Join(term.CreateIncarnation(ctx, inc), s.RequestDelete(ctx, "prod", "me@here"), term.FinishDelete(ctx)); err != nil {
+			t.Fatal(i, err)
+		}
+	}
+	if n := keys(t, s, s.keys.archives("prod")); n != keptArchives {
+		t.Errorf("%d archives", n)
+	}
+	id, err := s.Identity(ctx, "prod")
+	if err != nil || !slices.Equal(id.GaveUp, gaveUp) {
+		t.Errorf("given up %v, %v", id.GaveUp, err)
+	}
+	for _, want := range deleted {
+		if !slices.Contains(id.Deleted, want) {
+			t.Fatalf("%s is not among %d ids", want, len(id.Deleted))
+		}
+	}
+}
+
+// The ids that an archive keeps of dropped ones have a bound: the oldest are forgotten.
+func TestArchive_ForgetsTheOldestIDsOfDroppedArchives(t *testing.T) {
+	s := newStore(t)
+	ctx := testContext(t)
+	var ids []string
+	for i := range keptDropped {
+		ids = append(ids, fmt.Sprint("id", i))
+	}
+	for i := range keptArchives {
+		op, err := put(s.keys.archive("prod", fmt.Sprint(i)), Archive{Dropped: droppedIDs{Deleted: ids}, Identity: cke.NewIdentity(&cke.Incarnation{ID: "last"}, nil)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.commit(ctx, nil, []clientv3.Op{op}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, dropped, err := s.dropArchives(ctx, "prod")
+	if got := dropped.Deleted; err != nil || len(got) != keptDropped || got[0] != "id1" || got[keptDropped-1] != "last" {
+		t.Errorf("%d ids, %v", len(dropped.Deleted), err)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -293,6 +294,46 @@ func TestInterruptRunning_RemovesTasksOfOperationsThatEnded(t *testing.T) {
 	}
 	if d := gocmp.Diff(want, got); d != "" {
 		t.Error(d)
+	}
+}
+
+// A record that cannot be decoded may be that of a task that was requested before it: its operator decides. Nothing else waits.
+func TestInterruptRunning_NamesTasksOfARecordThatCannotBeDecoded(t *testing.T) {
+	s := newStore(t)
+	ctx := testContext(t)
+	setCluster(t, s, "prod")
+	first := campaign(t, s, "prod", "boot-1")
+	task := askFor(t, s, cke.TaskDefragment)
+	for range 2 {
+		if _, err := first.AppendRecord(ctx, cke.Record{State: cke.RecordRunning, Task: task.ID, Host: "boot-1"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := s.client.Put(ctx, s.keys.record("prod", 2), "{"); err != nil {
+		t.Fatal(err)
+	}
+	first.Resign(ctx)
+	later := askFor(t, s, cke.TaskDefragment)
+	second := campaign(t, s, "prod", "boot-2")
+	err := second.InterruptRunning(ctx)
+	if text := fmt.Sprint(err); cke.CodeOf(err) != cke.CodeRecord || !strings.Contains(text, task.ID) || !strings.Contains(text, "record 2") || strings.Contains(text, later.ID) {
+		t.Fatal(err)
+	}
+	if r, err := second.AppendRecord(ctx, cke.Record{State: cke.RecordCompleted, Host: "boot-2"}); err != nil || r.ID != 3 {
+		t.Errorf("the next operation: record %d, %v", r.ID, err)
+	}
+	all, err := s.Records(ctx, "prod", 0)
+	if err != nil || len(all) != 2 || all[1].State != cke.RecordInterrupted {
+		t.Errorf("%+v, %v", all, err)
+	}
+	if err := s.WithdrawTask(ctx, "prod", task.ID); err != nil { // although record 1 has started it
+		t.Fatal(err)
+	}
+	if err := second.InterruptRunning(ctx); err != nil {
+		t.Error(err)
+	}
+	if err := s.WithdrawTask(ctx, "prod", later.ID); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -6,7 +6,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -36,7 +38,7 @@ func (t *Term) AppendRecord(ctx context.Context, r cke.Record) (cke.Record, erro
 	var unsure error // the last write whose answer was lost: r may be stored under its id already
 	tries := 0
 	err := t.retry(ctx, func(ctx context.Context) error {
-		last, err := t.s.Records(ctx, t.cluster, 1)
+		last, err := t.s.lastRecord(ctx, t.cluster)
 		switch {
 		case err != nil:
 			return err
@@ -129,24 +131,45 @@ func (t *Term) PutRecord(ctx context.Context, r cke.Record) error {
 }
 
 // InterruptRunning marks operations that earlier terms left running as interrupted, and removes tasks of operations that ended when
-// their leader did not live to remove them: they would be carried out once more.
+// their leader did not live to remove them: they would be carried out once more. CodeRecord: a record cannot be decoded that may be one
+// of a task that waits; all others were closed.
 func (t *Term) InterruptRunning(ctx context.Context) error {
-	records, err := t.s.Records(ctx, t.cluster, 0)
+	ops, asked := under(t.s.keys.records(t.cluster)), under(t.s.keys.requests(t.cluster))
+	resp, err := t.read(ctx, "read the records of "+t.cluster, clientv3.OpGet(ops.start, ops.options()...), clientv3.OpGet(asked.start, asked.options()...))
 	if err != nil {
 		return err
 	}
-	asked, err := t.s.RequestsOf(ctx, t.cluster)
-	if err != nil {
-		return err
+	tasks := map[string]int64{} // and the revisions at which they were requested
+	for _, kv := range resp.Responses[1].GetResponseRange().Kvs {
+		var r Request
+		if err := decode(string(kv.Key), kv.Value, &r); err != nil {
+			return err
+		}
+		if id, is := strings.CutPrefix(r.Kind, taskOf("")); is {
+			tasks[id] = kv.CreateRevision
+		}
 	}
-	for _, r := range records {
+	unread := &cke.Error{Code: cke.CodeRecord, Err: cke.ErrMalformed}
+	doubted := map[string]bool{}
+	for _, kv := range resp.Responses[0].GetResponseRange().Kvs {
+		r, err := t.s.decodeRecord(t.cluster, kv)
+		if err != nil { // it names no task that was requested after it
+			for id, at := range tasks {
+				if at < kv.CreateRevision {
+					unread.What, doubted[id] = fmt.Sprintf("record %d cannot be decoded, so it is not known which task it carried out", r.ID), true
+				}
+			}
+			continue
+		}
 		if r.Term >= t.is.Term {
 			continue
 		}
-		if r.EndsTask() && slices.ContainsFunc(asked.Tasks, func(k cke.Task) bool { return k.ID == r.Task }) {
+		if _, waits := tasks[r.Task]; waits && r.EndsTask() {
 			if err := t.FinishTask(ctx, r.Task); err != nil {
 				return err
 			}
+			delete(tasks, r.Task)
+			delete(doubted, r.Task)
 		}
 		if r.State != cke.RecordRunning {
 			continue
@@ -159,5 +182,11 @@ func (t *Term) InterruptRunning(ctx context.Context) error {
 			return err
 		}
 	}
-	return nil
+	if len(doubted) == 0 {
+		return nil
+	}
+	cancel := slices.Sorted(maps.Keys(doubted))
+	unread.Facts = []string{"it may be a task that still waits: " + strings.Join(cancel, ", ")}
+	unread.Try = "ckecli task cancel " + strings.Join(cancel, ", and ckecli task cancel ") + "; then request again what was not carried out"
+	return unread
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
@@ -58,8 +59,52 @@ func (s *Store) Records(ctx context.Context, cluster string, n int) ([]cke.Recor
 	if err := checkName(cluster); err != nil {
 		return nil, err
 	}
-	records, err := list[cke.Record](ctx, s, under(s.keys.records(cluster)), newestFirst(), clientv3.WithLimit(int64(max(n, 0))))
-	return records, s.fail("read the records of "+cluster, err)
+	kvs, err := s.records(ctx, cluster, n)
+	if err != nil {
+		return nil, err
+	}
+	records := make([]cke.Record, 0, len(kvs))
+	for _, kv := range kvs {
+		r, err := s.decodeRecord(cluster, kv)
+		if err != nil {
+			s.log.Warn("a record is left out that cannot be decoded", "cluster", cluster, "record", r.ID, "error", err)
+			continue
+		}
+		records = append(records, r)
+	}
+	return records, nil
+}
+
+// records reads the last n records, newest first; 0: all.
+func (s *Store) records(ctx context.Context, cluster string, n int) ([]*mvccpb.KeyValue, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.patience)
+	defer cancel()
+	r := under(s.keys.records(cluster))
+	resp, err := s.client.Get(ctx, r.start, r.options(newestFirst(), clientv3.WithLimit(int64(max(n, 0))))...)
+	if err != nil {
+		return nil, s.fail("read the records of "+cluster, err)
+	}
+	return resp.Kvs, nil
+}
+
+// lastRecord returns the newest record, if there is one. Of one that cannot be decoded only the id is known.
+func (s *Store) lastRecord(ctx context.Context, cluster string) (last []cke.Record, err error) {
+	kvs, err := s.records(ctx, cluster, 1)
+	for _, kv := range kvs {
+		r, _ := s.decodeRecord(cluster, kv)
+		last = append(last, r)
+	}
+	return last, err
+}
+
+// decodeRecord also returns the id and the cluster of a record that cannot be decoded.
+func (s *Store) decodeRecord(cluster string, kv *mvccpb.KeyValue) (r cke.Record, err error) {
+	key := string(kv.Key)
+	if err := decode(key, kv.Value, &r); err != nil {
+		id, _ := strconv.ParseInt(strings.TrimPrefix(key, s.keys.records(cluster)), 10, 64)
+		return cke.Record{ID: id, Cluster: cluster}, err
+	}
+	return r, nil
 }
 
 // Record returns one record. ErrNotFound: there is none of that id, or no longer.

@@ -74,14 +74,22 @@ func (s *Store) tryWithdraw(ctx context.Context, cluster, id string) (bool, erro
 		return false, fmt.Errorf("it is not requested: %w", cke.ErrNotFound)
 	}
 	var last cke.Record
+	var started error
+	unread := false
 	for _, kv := range at(1) {
-		last = cke.Record{}
-		if err := decode(string(kv.Key), kv.Value, &last); err != nil {
-			return false, err
+		last, err = s.decodeRecord(cluster, kv)
+		switch {
+		case err != nil:
+			unread = unread || kv.CreateRevision > at(0)[0].CreateRevision
+		case last.Task == id:
+			started = fmt.Errorf("record %d has started it: %w", last.ID, cke.ErrConflict)
+			if last.State == cke.RecordRunning {
+				return false, started
+			}
 		}
-		if last.Task == id {
-			return false, fmt.Errorf("record %d has started it: %w", last.ID, cke.ErrConflict)
-		}
+	}
+	if started != nil && !unread { // else it is the operator who decides whether it is over, see InterruptRunning
+		return false, started
 	}
 	conditions := append(l.unchanged(), unchanged(key, at(0)[0].ModRevision), absent(s.keys.record(cluster, last.ID+1)))
 	done, err := s.txn(ctx, conditions, append(l.over(id), clientv3.OpDelete(key)))

@@ -97,8 +97,10 @@ func (s *snapshots) compareDeclared(ctx context.Context, o cke.RestoreOrder, own
 	if err == nil {
 		within, cancel := context.WithTimeout(ctx, listWithin)
 		defer cancel()
-		if refusal, notes, err = own.CompareBeside(within, o, status.Beside(url), s.identity); within.Err() != nil && ctx.Err() == nil {
-			return nil, nil, cannotExtract(ctx, o, fmt.Errorf("the target that the cluster file names answers, but did not list what it has within %s: %w", listWithin, err))
+		if refusal, notes, err = own.CompareBeside(within, o, status.Beside(url), s.identity); err != nil && within.Err() != nil && ctx.Err() == nil {
+			return &cke.Error{Code: cke.CodeTarget, What: fmt.Sprintf("%s, which the cluster file names, answers, but did not list what it has of %s within %s", shown(url), s.cluster, listWithin), Err: err, Unchanged: true,
+				Facts: []string{"a newer identity of the cluster may be there"},
+				Try:   "if nothing newer is there, let the cluster file name the target of the order, or one of its own: ckecli cluster set, then restore again"}, nil, nil
 		}
 	}
 	switch {

@@ -46,10 +46,15 @@ func (s *snapshots) noSecond(ctx context.Context, o cke.RestoreOrder, own backup
 		}
 		within, cancel := context.WithTimeout(ctx, listWithin)
 		unknown, err := own.HasUnknown(within, id)
+		slow := within.Err() != nil
 		cancel()
 		switch {
 		case ctx.Err() != nil:
 			return nil, ctx.Err()
+		case err != nil && slow && url == o.Target:
+			return slowSecond(s.cluster, url, err, "restore into a cluster of another name; or copy what is restored to another target first: ckecli backup copy --backup-cluster "+o.Source), nil
+		case err != nil && slow:
+			return slowSecond(s.cluster, url, err, "give the cluster a target of its own, such as another prefix: ckecli cluster set, then restore again; or restore into a cluster of another name"), nil
 		case err != nil:
 			return unknownSecond(s.cluster, url, err), nil
 		case unknown:
@@ -86,8 +91,10 @@ func (s *snapshots) NoSecond(ctx context.Context, spec cke.Cluster, id cke.Ident
 	defer cancel()
 	unknown, err := there.HasUnknown(within, id)
 	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
 	case err != nil && within.Err() != nil:
-		return unknownSecond(s.cluster, url, err)
+		return slowSecond(s.cluster, url, err, "give the cluster a target of its own, such as another prefix: ckecli cluster set; or another name")
 	case err != nil:
 		return unread(err)
 	case !unknown:
@@ -101,6 +108,11 @@ func (s *snapshots) NoSecond(ctx context.Context, spec cke.Cluster, id cke.Ident
 		"to bring that cluster back: bring back a newer copy of the store; or ckecli cluster delete "+s.cluster+", then restore it from that target",
 		"to make another cluster: give it another name, or a target of its own, such as another prefix",
 		"only if that cluster is gone for good, and its backups are not needed: remove "+s.cluster+"/ from the target")
+}
+
+// slowSecond is the refusal where a target answers, and does not list what it has in time: no repetition lists it faster.
+func slowSecond(cluster, url string, err error, try string) *cke.Error {
+	return backup.UnknownSecond(fmt.Sprintf("%s answers, but did not list what it has of %s within %s", shown(url), cluster, listWithin), cluster, err, try)
 }
 
 func unknownSecond(cluster, url string, err error) *cke.Error {

@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"cke"
+	"cke/backup"
 	"cke/internal/term"
 	"cke/storage"
 )
@@ -151,17 +153,35 @@ func (a *app) noSecond(ctx context.Context, s store, c cke.Cluster, o backupOpti
 	if err != nil {
 		return err
 	}
+	unread := func(err error) error {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		return refused(backup.UnknownSecond("the target cannot be read from here", c.Name, err,
+			"the same command on a management host that reads the target, with --credentials FILE if it needs them; a directory that was never used has to be made first"))
+	}
+	dir, _ := strings.CutPrefix(c.Backup.Target, "file://")
+	local := backup.Store{Bucket: backup.Dir(dir), Cluster: c.Name}
+	if dir != c.Backup.Target { // as it is: what reads it may make it
+		if err := local.Mounted(); err != nil {
+			return unread(err)
+		}
+	}
 	b, err := a.openBackups(ctx, o)
 	if err != nil {
-		return err
+		return unread(err)
 	}
 	defer b.Close()
-	if unknown, err := b.unknownOf(ctx, c.Name, id); err != nil || !unknown {
-		return err
+	there := b.of(c.Name)
+	switch unknown, err := there.HasUnknown(ctx, id); {
+	case err != nil:
+		return unread(err)
+	case unknown:
+		return refused(backup.Second(cke.CodeOldCluster, b.where, c.Name, "give the new cluster another name", "its members may serve", "to bring that cluster back: ckecli restore"))
+	case dir != c.Backup.Target && local.MayBeUnmounted():
+		fmt.Fprintln(a.stderr, term.Clean(fmt.Sprintf("%s is empty: it was never used, or it is not mounted, so that it is not known whether it has another cluster %s", b.where, c.Name)))
 	}
-	why := notImportable("give the new cluster another name", "%s has backups of a cluster %s, or its identity, and the store has no record of it", b.where, c.Name)
-	why.Facts = append(why.Facts, "its members may serve", "to bring that cluster back: ckecli restore")
-	return refused(why)
+	return nil
 }
 
 // notOurs refuses to import a cluster that cke manages: two names would be two managers.

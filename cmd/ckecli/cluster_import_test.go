@@ -2,6 +2,8 @@ package main
 
 import (
 	"encoding/json"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -87,6 +89,13 @@ func TestClusterImport_MakesNoSecondClusterOfAName(t *testing.T) {
 	nobody := []string{"--endpoint", "http://127.0.0.1:1", "--plan"}
 	_, stderr := h.run(exitRefused, append([]string{"cluster", "import", h.write("prod.yml", newerFile+"backup: {target: \""+h.url+"\"}\n")}, nobody...)...)
 	contains(t, stderr, "CKE328", h.url+" has backups of a cluster prod", "ckecli restore", "give the new cluster another name\n")
-	_, stderr = h.run(exitFailed, append([]string{"cluster", "import", h.write("free.yml", newerFile+"backup: {target: \"file://"+h.house.dir+"/empty\"}\n")}, nobody...)...)
-	contains(t, stderr, "no member of the old cluster answers")
+	dir := filepath.Join(h.house.dir, "free")
+	free := append([]string{"cluster", "import", h.write("free.yml", newerFile+"backup: {target: \"file://"+dir+"\"}\n")}, nobody...)
+	_, stderr = h.run(exitRefused, free...)
+	contains(t, stderr, "CKE405", "may have another cluster prod", "mount it")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	_, stderr = h.run(exitFailed, free...)
+	contains(t, stderr, "not mounted", "no member of the old cluster answers")
 }

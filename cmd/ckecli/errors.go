@@ -45,6 +45,7 @@ var exitOf = map[cke.Code]int{
 	cke.CodeFrozen:    exitRefused,
 	cke.CodeAuth:      exitRefused,
 	cke.CodeUser:      exitRefused,
+	cke.CodeRecord:    exitRefused,
 	cke.CodeVolume:    exitRefused,
 	cke.CodeSSHKey:    exitRefused,
 	cke.CodeStore:     exitStore,

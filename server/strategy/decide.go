@@ -35,6 +35,8 @@ type Input struct {
 	Inventory *cke.InventoryStatus
 	// UnderWay is what is known of reboots and repairs under way beside what is on record.
 	UnderWay cke.QueuesSeen
+	// Unclosed is why no task is carried out: a record of an earlier term cannot be read; nil otherwise.
+	Unclosed *cke.Problem
 	// LeadsSince is since when this daemon leads the cluster.
 	LeadsSince time.Time
 	// Before is the previous status; times of transition are read from it.

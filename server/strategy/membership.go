@@ -326,7 +326,11 @@ func addOn(in *Input, n cke.Node) verdict {
 	if g := mayAdd(in, 0); g != open {
 		return note(fmt.Sprintf("adding a member on %s waits: %s", n.Name(), g), cke.Problem{Code: cke.CodeQuorum, Node: n.Name(), Message: string(g)})
 	}
-	return act(op.AddMember{Node: n, Etcd: etcd}, fmt.Sprintf("%s is a control-plane node and carries no member", n.Name())).voluntary()
+	add := op.AddMember{Node: n, Etcd: etcd}
+	if in.Identity.ImportsFirst() {
+		add.Target = in.Spec.Backup.Target
+	}
+	return act(add, fmt.Sprintf("%s is a control-plane node and carries no member", n.Name())).voluntary()
 }
 
 func resumeAdding(in *Input, n cke.Node, j cke.Join) verdict {

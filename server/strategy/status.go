@@ -378,6 +378,7 @@ func problems(in *Input, d Decision, prev []cke.Problem) []cke.Problem {
 			add(&p)
 		}
 	}
+	add(in.Unclosed)
 	add(writesProblem(in))
 	add(authProblem(in))
 	for _, p := range strangerProblems(in) {
