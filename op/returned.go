@@ -11,9 +11,8 @@ import (
 	"cke"
 )
 
-// returnedLimit bounds asking all nodes together that an operator called destroyed, in each step that asks: most of them never answer, and
-// what answers later than this is seen by the observation, which asks all the time.
-const returnedLimit = 3 * time.Second
+// returnedLimit bounds asking the nodes that an operator called destroyed: most of them do not answer.
+const returnedLimit = 10 * time.Second
 
 // NoteReturned stores that nodes were seen with their members after the order of a restore had called them destroyed, whatever the restore
 // waits for. It does not excuse them any more, also if they fall silent again.
