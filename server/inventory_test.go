@@ -28,6 +28,12 @@ func (i *stageInventory) Update(w cke.InventoryWanted) {
 	i.wanted = append(i.wanted, w)
 }
 
+func (i *stageInventory) updates() []cke.InventoryWanted {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return slices.Clone(i.wanted)
+}
+
 func (i *stageInventory) Status() *cke.InventoryStatus { return i.status }
 func (*stageInventory) Changed() <-chan struct{}       { return nil }
 
@@ -59,9 +65,8 @@ func TestDaemon_TellsOfTheInventoryBesideTheLoop(t *testing.T) {
 		if !slices.ContainsFunc(s.Problems, func(p cke.Problem) bool { return p.Code == cke.CodeHostDisagrees && p.Node == "n2" && p.Remedy != "" }) {
 			t.Errorf("%+v", s.Problems)
 		}
-		i.mu.Lock()
-		w := i.wanted[len(i.wanted)-1]
-		i.mu.Unlock()
+		all := i.updates()
+		w := all[len(all)-1]
 		if w.Spec.Cluster.Name != "one" || w.Status.Cluster != "one" || w.Identity.Incarnation == nil {
 			t.Errorf("%+v", w)
 		}
@@ -77,6 +82,28 @@ func TestDaemon_TellsOfTheInventoryBesideTheLoop(t *testing.T) {
 	if !i.ended {
 		t.Error("the work with the inventory has not ended with the daemon")
 	}
+}
+
+// A leader daemon that takes over has read the status of the one before, which may be a minute old: nothing is chosen by that one.
+func TestDaemon_TheInventoryGetsWhatItsOwnDaemonObserved(t *testing.T) {
+	i := anInventory()
+	governAll(t, nil, i, func(c *country) {
+		g := c.stage("one")
+		for range 2 {
+			first := len(i.updates())
+			g.led().end(cke.ErrDeposed)
+			g.pass(2 * probe)
+			now := i.updates()[first:]
+			if len(now) == 0 {
+				t.Error("no update")
+			}
+			for _, w := range now {
+				if s := w.Status; s.Leader != g.led().Leader() || s.Generation != w.Spec.Generation {
+					t.Errorf("revision %d with a status of revision %d by %+v", w.Spec.Generation, s.Generation, s.Leader)
+				}
+			}
+		}
+	}, "one")
 }
 
 // An inventory that is not in use has no gauges: they would look like those of one that cannot be read. One with a wrong template does.

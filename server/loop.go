@@ -107,11 +107,12 @@ type Loop struct {
 
 	failures map[string]strategy.Failure
 	done     map[string]strategy.Completion
-	seen     strategy.Input // last observed
-	status   cke.Status     // last made
-	unclosed *cke.Problem   // why records of earlier terms are not closed; nil: nothing that an operator has to decide
-	unread   bool           // the status of the terms before could not be read, and is not overwritten
-	stored   cke.Status     // last stored
+	seen     strategy.Input      // last observed
+	status   cke.Status          // last made
+	wanted   cke.InventoryWanted // as of the last observation, without the status
+	unclosed *cke.Problem        // why records of earlier terms are not closed; nil: nothing that an operator has to decide
+	unread   bool                // the status of the terms before could not be read, and is not overwritten
+	stored   cke.Status          // last stored
 	storedAt time.Time
 	calm     bool // the last round had nothing to do, nothing to wait for, and nothing has happened since
 	running  *runningOperation
@@ -320,7 +321,7 @@ func (l *Loop) look(ctx context.Context) (in strategy.Input, whole bool, err err
 		in.Backup = l.Backups.Status()
 	}
 	if l.Inventory != nil {
-		l.Inventory.Update(cke.InventoryWanted{Spec: spec, Identity: identity, Requests: asked, Status: l.status})
+		l.wanted = cke.InventoryWanted{Spec: spec, Identity: identity, Requests: asked}
 		in.Inventory = l.Inventory.Status()
 	}
 	return in, whole, nil

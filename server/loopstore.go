@@ -79,6 +79,10 @@ func (l *Loop) publish(ctx context.Context, in strategy.Input, d strategy.Decisi
 		s.Operation = operationStatus(r)
 	}
 	l.status = s
+	if l.Inventory != nil { // chosen by what this daemon observed: the status in the store may be of another one
+		l.wanted.Status = s
+		l.Inventory.Update(l.wanted)
+	}
 	l.Metrics.status(&in, s)
 	l.Samples.add(s, l.took)
 	l.problems.update(l.Log, s.Problems, l.Now())

@@ -231,7 +231,6 @@ func (d *driver) round(ctx context.Context) (again time.Duration, err error) {
 	d.Backups().Update(cke.BackupWanted{Spec: spec, Identity: of.Identity, Idle: strategy.NoBackups(&of)})
 	in.Backup, in.UnderWay = d.Backups().Status(), d.QueuesSeen()
 	if d.keeper != nil {
-		d.keeper.Update(cke.InventoryWanted{Spec: spec, Identity: identity, Requests: in.Requests, Status: d.before()})
 		in.Inventory = d.keeper.Status()
 	}
 	if d.stage.blind != nil {
@@ -242,6 +241,7 @@ func (d *driver) round(ctx context.Context) (again time.Duration, err error) {
 		maps.DeleteFunc(d.failures, func(key string, _ strategy.Failure) bool { return !strategy.OfQueued(in, key) })
 	}
 	d.note(in, dec)
+	d.follows(spec, in)
 	if dec.Operation != nil {
 		d.operate(ctx, dec)
 		return 0, nil

@@ -126,7 +126,7 @@ func (d *Daemon) Knows(s cke.Status) {
 	d.world.mu.Lock()
 	defer d.world.mu.Unlock()
 	k := known{observed: s.ObservedAt, at: d.world.now(), against: both(d.stock.against, d.world.speaksAgainst(d)), off: both(d.stock.off, d.world.powerless())}
-	d.stock.known = append(d.stock.known[max(0, len(d.stock.known)-3):], k)
+	d.stock.known = append(d.stock.known[max(0, len(d.stock.known)-30):], k)
 }
 
 // Chooses takes note of what the daemon chooses a change by: a status, and an answer of the inventory.
@@ -180,7 +180,7 @@ func (w *World) speaksAgainst(d *Daemon) (all []string) {
 			continue
 		}
 		for _, n := range w.nodes {
-			if n.hosts(l.peer) && !isBad(d.stock.told.says[n.name].state) {
+			if state := d.stock.told.says[n.name].state; n.hosts(l.peer) && !isBad(state) && state != cke.HostMaintenance { // else it may have to go itself
 				all = append(all, n.name+" has a learner")
 			}
 		}
@@ -223,7 +223,9 @@ func (w *World) wasExchanged(d *Daemon, e cke.InventoryEdit, by chosen) {
 	if by.failed > 1 {
 		w.violated("%s, though the inventory could not be read %d times", what, by.failed)
 	}
-	if by.by != nil && w.now().Sub(by.by.at) > 2*time.Minute && !w.late {
+	if by.by == nil {
+		w.violated("%s, by a status that another daemon reported", what)
+	} else if w.now().Sub(by.by.at) > 2*time.Minute && !w.late {
 		w.violated("%s, by a status that is old: %v", what, w.now().Sub(by.by.at))
 	}
 	if e.Order == nil {

@@ -10,6 +10,7 @@ import (
 	"cke"
 	"cke/sabakan"
 	"cke/sabakan/keep"
+	"cke/server/strategy"
 	"cke/sim"
 )
 
@@ -75,6 +76,13 @@ func (k *stock) beside(d *driver) {
 		Log:      slog.New(panics{k.s}),
 	})
 	k.s.wg.Go(func() { d.keeper.Run(sim.WithActor(d.Context(), "inventory")) })
+}
+
+// follows lets what works with the inventory go by the last status.
+func (d *driver) follows(spec cke.Spec, in strategy.Input) {
+	if d.keeper != nil {
+		d.keeper.Update(cke.InventoryWanted{Spec: spec, Identity: in.Identity, Requests: in.Requests, Status: d.before()})
+	}
 }
 
 // inventoryStops are those of Choose.
@@ -182,7 +190,8 @@ func (n *nemesis) reverts() {
 	}
 	last, c := all[len(all)-1], n.s.Store().Spec().Cluster
 	at, node := slices.IndexFunc(c.Nodes, func(o cke.Node) bool { return o.Hostname == last.New }), n.s.Node(last.Old)
-	if at < 0 || node == nil || last.Old == last.New {
+	has := func(o cke.Node) bool { return o.Hostname == last.Old && o.ControlPlane }
+	if at < 0 || node == nil || last.Old == last.New || slices.ContainsFunc(c.Nodes, has) {
 		return
 	}
 	back := n.s.stock.declared(node.Declared())
@@ -191,6 +200,14 @@ func (n *nemesis) reverts() {
 	c.Nodes[at] = back
 	c.Nodes = slices.DeleteFunc(c.Nodes, func(o cke.Node) bool { return o.Hostname == last.Old && !o.ControlPlane })
 	n.s.Store().SetSpec(c)
+}
+
+// applies lets an operator apply what the inventory led to, where that waits for it.
+func (n *nemesis) applies() {
+	spec := n.s.Store().Spec()
+	if spec.Cause != "" && spec.Cluster.Policies.Reconcile == cke.ReconcileManual && n.s.latest().Term().Requests().Applied < spec.Generation {
+		n.apply()
+	}
 }
 
 // stock lets there be an inventory for a schedule.

@@ -69,7 +69,7 @@ var inventoryMutations = []mutation{
 	{name: "an inventory and an old status", wants: []string{"by a status that is old"}, stock: &stocked{blind: func(in *sabakan.Input) {
 		in.Status.ObservedAt = in.Now
 	}}, begin: func(n *nemesis) {
-		n.s.eachNode(func(node *sim.Node) { node.SlowDown(time.Minute) })
+		n.s.eachNode(func(node *sim.Node) { node.SlowDown(5 * time.Minute) })
 		n.s.pass(2 * time.Minute)
 		n.voter(0).InventorySays(cke.HostRetired, time.Minute)
 		n.s.pass(10 * time.Minute)
