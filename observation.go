@@ -262,6 +262,8 @@ type EtcdStatus struct {
 	Alarms  []Alarm `json:"alarms,omitempty"`
 	// Elsewhere are those that answer where they are not on record.
 	Elsewhere []Elsewhere `json:"elsewhere,omitempty"`
+	// Superseded are those of memberships that a restore under way replaces, where they are on record.
+	Superseded []EndpointStatus `json:"superseded,omitempty"`
 }
 
 // Endpoint returns the answer of a membership's member.

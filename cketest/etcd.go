@@ -24,6 +24,9 @@ type Members struct {
 	Join func(t *testing.T) (url string)
 	// Cut cuts the node of a member off from that of another one, or connects them again.
 	Cut func(url, other string, off bool)
+	// Joins are the memberships of the members. Observe is what an observation shows of etcd, for a cluster with an identity.
+	Joins   []cke.Join
+	Observe func(cke.Identity) cke.EtcdStatus
 }
 
 // Etcd runs every case with members of its own, or with those that earlier cases have left as they found them.
@@ -33,6 +36,7 @@ func Etcd(t *testing.T, play func(t *testing.T, scene func(*testing.T, Members))
 		run  func(*testing.T, Members)
 	}{
 		{"a member reports its status, and one that does not answer is no error", endpointTells},
+		{"those that a restore replaces are observed while it is under way", replacedAreObserved},
 		{"the list is the same through all", listIsTheSame},
 		{"a learner is added once, and not promoted before it has caught up", learnerIsAdded},
 		{"no learner is added right after members were connected", learnerWaitsForConnections},
@@ -62,6 +66,26 @@ func endpointTells(t *testing.T, m Members) {
 	}
 	if e := m.Endpoint(ctx, m.NoMember); e.Problem == "" || e.URL != m.NoMember || e.Serializable {
 		t.Errorf("%+v", e)
+	}
+}
+
+func replacedAreObserved(t *testing.T, m Members) {
+	id := cke.Identity{Ended: m.Joins, Incarnation: &cke.Incarnation{ID: "next", State: cke.Restoring, ClusterID: "cb", Restore: &cke.Restoration{}}}
+	for _, j := range m.Joins {
+		id.Incarnation.Restore.Fence = append(id.Incarnation.Restore.Fence, j.ID)
+	}
+	seen := m.Observe(id)
+	if seen.Quorate || seen.Members != nil || len(seen.Superseded) != len(m.Joins) {
+		t.Errorf("%+v", seen)
+	}
+	for i, e := range seen.Superseded {
+		if j := m.Joins[i]; e.Join != j.ID || e.URL != j.ClientURL() || !j.Answers(e, "cb") {
+			t.Errorf("%+v", e)
+		}
+	}
+	id.Incarnation.State = cke.Formed
+	if seen := m.Observe(id); seen.Superseded != nil {
+		t.Errorf("once it is over: %+v", seen.Superseded)
 	}
 }
 

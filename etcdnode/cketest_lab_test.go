@@ -54,8 +54,14 @@ func TestEtcd_KeepsThePortsSentences(t *testing.T) {
 	r := newRig(t, 3, nil)
 	inc := r.bootstrap(t)
 	m := cketest.Members{Etcd: r.Fleet, NoMember: "https://127.0.0.1:9", Free: fmt.Sprintf("https://%s:12380", inc.Founders[0].Node.Address)}
+	m.Joins = r.ident.Joins
 	for _, j := range inc.Founders {
 		m.URLs = append(m.URLs, j.ClientURL())
+	}
+	m.Observe = func(id cke.Identity) cke.EtcdStatus {
+		defer r.update()
+		r.Update(r.cluster, id)
+		return r.Fleet.Observe(t.Context()).Etcd
 	}
 	m.Restart = func(url string) {
 		for _, j := range inc.Founders {

@@ -88,6 +88,7 @@ type scope struct {
 	peerPort   int
 	nodes      []cke.Node // declared, then those of joins that are declared no more
 	joins      []cke.Join
+	beside     []cke.Join  // whose members are asked while a restore replaces them
 	old        *cke.Import // nil: no import is under way, or was before a restore
 	asked      []string    // client URLs of the members that are observed: those of joins, then those of old
 	clusterID  string      // on record; empty: not known yet
@@ -115,7 +116,7 @@ func (f *Fleet) Update(spec cke.Cluster, identity cke.Identity) {
 	spec = spec.WithDefaults()
 	o := spec.Options.Etcd
 	sc := scope{cluster: spec.Name, volumeName: o.VolumeName, image: o.Image, clientPort: o.ClientPort, peerPort: o.PeerPort,
-		nodes: slices.Clone(spec.Nodes), joins: slices.Clone(identity.Joins), old: identity.Incarnation.BeforeRestores().Importing(), asked: identity.Asked(), stopped: identity.MayStopWritesOf}
+		nodes: slices.Clone(spec.Nodes), joins: slices.Clone(identity.Joins), beside: identity.AskedBeside(), old: identity.Incarnation.BeforeRestores().Importing(), asked: identity.Asked(), stopped: identity.MayStopWritesOf}
 	if inc := identity.Incarnation; inc != nil {
 		sc.clusterID = inc.ClusterID
 	}

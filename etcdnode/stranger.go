@@ -41,12 +41,22 @@ func (f *Fleet) stranger(ctx context.Context, m cke.Member, url string, asked ti
 	return s
 }
 
-// elsewhere asks members where they are not on record.
-func (f *Fleet) elsewhere(ctx context.Context, ask []cke.Elsewhere) []cke.Elsewhere {
+// beside asks members where they are not on record, and those of memberships that a restore under way replaces.
+func (f *Fleet) beside(ctx context.Context, ask []cke.Elsewhere, replaced []cke.Join) ([]cke.Elsewhere, []cke.EndpointStatus) {
 	ctx, cancel := context.WithTimeout(ctx, allowed(endpointLimit+endpointLimit/4))
 	defer cancel()
 	asked := time.Now()
 	var wg sync.WaitGroup
+	var superseded []cke.EndpointStatus
+	if len(replaced) > 0 {
+		superseded = make([]cke.EndpointStatus, len(replaced))
+	}
+	for i, j := range replaced {
+		wg.Go(func() {
+			superseded[i] = f.askAt(ctx, j.ClientURL(), asked).status
+			superseded[i].Join = j.ID
+		})
+	}
 	for i := range ask {
 		wg.Go(func() {
 			a := &ask[i]
@@ -56,7 +66,7 @@ func (f *Fleet) elsewhere(ctx context.Context, ask []cke.Elsewhere) []cke.Elsewh
 		})
 	}
 	wg.Wait()
-	return ask
+	return ask, superseded
 }
 
 // askAt asks whoever answers at a client URL.

@@ -53,14 +53,15 @@ func (d DeleteCluster) Stages() []Stage {
 }
 
 // mayServe is a member that answers on a node that the operator called destroyed, if its container can be stopped, or if it may serve: it has
-// a leader, though all others were stopped, or as many answer as are a quorum.
+// a leader, though all others were stopped, or as many were called so as are a quorum. Those that do not answer cke may answer it, and
+// have no leader only until they have elected one.
 func (d DeleteCluster) mayServe(ctx context.Context, e Env) (first notGone, serve bool) {
 	if d.Sealed {
 		return first, false
 	}
 	seen := returned(ctx, e, d.Gone, "")
 	for _, n := range seen {
-		if n.has || n.leads || len(seen) >= quorum.Of(d.Voters) {
+		if n.has || n.leads || len(d.Gone) >= quorum.Of(d.Voters) {
 			return n, true
 		}
 		e.Note(fmt.Sprintf("%s was named as destroyed, and its member answers at %s: it is left running, and cannot serve without the others", n.join.Node.Name(), n.url))

@@ -340,12 +340,10 @@ func (r Restore) start(ctx context.Context, e Env, inc cke.Incarnation, j cke.Jo
 			return err
 		}
 	}
-	if !c.EverRan() {
+	if !c.Running() {
 		if err := r.destroyedGone(ctx, e, inc); err != nil {
 			return err
 		}
-	}
-	if !c.Running() {
 		if err := certify(ctx, e, j); err != nil {
 			return err
 		}

@@ -81,8 +81,7 @@ func returned(ctx context.Context, e Env, gone []cke.Join, next string) (seen []
 		})
 		wg.Go(func() {
 			s := e.Etcd.Endpoint(ctx, j.ClientURL())
-			other := j.MemberID != "" && s.MemberID != "" && s.MemberID != j.MemberID // that has its address now
-			if s.ClusterID != "" && s.ClusterID != next && !other {
+			if j.Answers(s, next) {
 				all[i].url, all[i].leads = j.ClientURL(), s.LeaderID != "" || s.Linearizable
 			}
 		})

@@ -54,6 +54,13 @@ func TestRestore_NotesAMemberThatAnswersOnADestroyedNode(t *testing.T) {
 	}
 }
 
+// mute is an etcd of which no member answers.
+type mute struct{ cke.Etcd }
+
+func (mute) Endpoint(_ context.Context, url string) cke.EndpointStatus {
+	return cke.EndpointStatus{URL: url, Problem: "no answer"}
+}
+
 // sealing is a ledger that notes whether the deletion was sealed.
 type sealing struct {
 	cke.Ledger
@@ -77,12 +84,13 @@ func TestDeleteCluster_LeavesAMemberThatCannotServe(t *testing.T) {
 		"one of three, with a leader":      {"c3", op.DeleteCluster{Voters: 3}, false},
 		"the only one":                     {"", op.DeleteCluster{Voters: 1}, false},
 		"nobody knows how many there were": {"", op.DeleteCluster{}, false},
+		"a quorum, of which one answers":   {"", op.DeleteCluster{Voters: 3, Gone: []cke.Join{{ID: "c", Node: cke.Node{Hostname: "n3", Address: "127.0.0.103"}, ClientPort: 2379, MemberID: "c3"}}}, false},
 		"sealed before":                    {"c3", op.DeleteCluster{Sealed: true}, true},
 	} {
 		var sealed bool
-		answer := double{EndpointStatus: cke.EndpointStatus{URL: gone.ClientURL(), MemberID: "b2", ClusterID: "c", LeaderID: c.leader}}
+		answer := double{mute{}, cke.EndpointStatus{URL: gone.ClientURL(), MemberID: "b2", ClusterID: "c", LeaderID: c.leader}}
 		e := op.Env{Ledger: sealing{nil, &sealed}, Machines: unreached{}, Etcd: answer, Now: time.Now, Note: func(string) {}}
-		c.Gone = []cke.Join{gone}
+		c.Gone = append(c.Gone, gone)
 		all := slices.Concat(c.Stages()...)
 		err := all[slices.IndexFunc(all, func(s op.Step) bool { return s.Name == "seal" })].Run(t.Context(), e)
 		if sealed != c.seals || sealed != (err == nil) {

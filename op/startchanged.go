@@ -19,6 +19,8 @@ type StartChanged struct {
 	AwaitServing bool
 	// Silent: it runs, and has not answered since it was started.
 	Silent bool
+	// Restore is the restore under way that the member is of; its zero value: none is.
+	Restore Restore
 }
 
 var _ Operation = StartChanged{}
@@ -37,12 +39,26 @@ func (s StartChanged) Stages() []Stage {
 			return e.Machines.Machine(s.Join.Node).EnsureImage(ctx, s.Etcd.Image, e.Progress)
 		}}},
 		{{Name: "end-restarts", Node: n, Limit: lostFor + stopLimit, Run: s.endRestarts, Away: true}},
-		{{Name: "start", Node: n, Run: RestartMember{Join: s.Join, Etcd: s.Etcd}.start, Away: true}},
+		{{Name: "start", Node: n, Run: s.start, Away: true}},
 	}
 	if s.AwaitServing {
 		stages = append(stages, Stage{{Name: "serve", Node: n, Limit: serveLimit, Run: func(ctx context.Context, e Env) error { return awaitServing(ctx, e, s.Join) }}})
 	}
 	return stages
+}
+
+// start starts the member, a restored one not beside a member that the order calls destroyed.
+func (s StartChanged) start(ctx context.Context, e Env) error {
+	if r := s.Restore; r.Incarnation != "" {
+		id, err := r.restoring(ctx, e)
+		if err == nil {
+			err = r.destroyedGone(ctx, e, *id.Incarnation)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return RestartMember{Join: s.Join, Etcd: s.Etcd}.start(ctx, e)
 }
 
 // endRestarts stops a container that its engine starts again and again, or that runs where nobody reaches its member while

@@ -89,8 +89,13 @@ func TestEtcd_KeepsThePortsSentences(t *testing.T) {
 			s.Unschedule() // every call is made at once from here on
 			d := s.NewDaemon()
 			m := cketest.Members{Etcd: d.Etcd(), NoMember: "https://10.0.0.9:2379", Free: fmt.Sprintf("https://%s:12380", s.Store().Identity().Joins[0].Node.Address)}
-			for _, j := range s.Store().Identity().Joins {
+			m.Joins = s.Store().Identity().Joins
+			for _, j := range m.Joins {
 				m.URLs = append(m.URLs, j.ClientURL())
+			}
+			m.Observe = func(id cke.Identity) cke.EtcdStatus {
+				d.Observer().Update(s.Store().Spec().Cluster, id)
+				return d.Observer().Observe(t.Context()).Etcd
 			}
 			s.MembersSettle()
 			m.Restart = func(url string) {

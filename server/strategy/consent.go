@@ -23,8 +23,6 @@ func paused(in *Input) verdict {
 	}
 	if o, stopped := writesStopped(in); stopped {
 		d.Operation = o
-	} else if o, seen := noteReturned(in); seen { // it changes the record only
-		d.Operation = o
 	}
 	return decides(d)
 }

@@ -36,8 +36,8 @@ func deleteCluster(in *Input) verdict {
 		case inc == nil || inc.State == cke.Abandoned: // no member is stopped, or none served
 		case in.destroyed(n.Node.Name()) || in.destroyed(j.Node.Name()): // the operator confirmed that its machine is gone for good
 			gone = append(gone, in.reached(j))
-			if e := in.reply(j); in.answersAs(e.MemberID) && !in.Sealed { // without SSH, so it would continue to run
-				served = append(served, cke.Problem{Code: cke.CodeFence, Node: j.Node.Name(), Message: fmt.Sprintf("it was named as destroyed, and its member answers at %s", e.URL),
+			if e := in.reply(j); (in.answersAs(e.MemberID) || in.answersBeside(j)) && !in.Sealed { // without SSH, so it would continue to run
+				served = append(served, cke.Problem{Code: cke.CodeFence, Node: j.Node.Name(), Message: fmt.Sprintf("it was named as destroyed, and its member answers at %s", j.ClientURL()),
 					Remedy: fmt.Sprintf("switch it off, or let cke reach its sshd; or ckecli cluster delete %s --cancel", in.Spec.Name)})
 			}
 		default:
@@ -46,7 +46,7 @@ func deleteCluster(in *Input) verdict {
 			blockers = append(blockers, p)
 		}
 	}
-	if len(served) >= quorum.Of(voters) { // fewer can serve nothing once the rest is stopped
+	if len(gone) >= quorum.Of(voters) { // fewer can serve nothing once the rest is stopped
 		blockers = append(blockers, served...)
 	}
 	if f := olderStore(in); f != nil && (len(in.mayServe()) > 0 || in.Identity.VotesElsewhere(in.Seen.Etcd)) { // its members would continue running

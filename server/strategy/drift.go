@@ -129,9 +129,18 @@ func (in *Input) startAsDeclared() verdict {
 				continue
 			}
 		}
-		return act(op.StartChanged{Join: in.reached(j), Etcd: next, Silent: in.silentSinceStart(j), AwaitServing: RunningMembers(in)+1 >= quorum.Of(len(in.Identity.Joins))}, fmt.Sprintf("%s does not start, and %s", j.Node.Name(), why))
+		return act(op.StartChanged{Join: in.reached(j), Etcd: next, Silent: in.silentSinceStart(j), AwaitServing: RunningMembers(in)+1 >= quorum.Of(len(in.Identity.Joins)), Restore: in.underRestore()}, fmt.Sprintf("%s does not start, and %s", j.Node.Name(), why))
 	}
 	return pass()
+}
+
+// underRestore is the restore under way whose members may be started, as far as a start needs it; the zero value: none is.
+func (in *Input) underRestore() op.Restore {
+	inc := in.Identity.Incarnation
+	if inc == nil || inc.State != cke.Restoring {
+		return op.Restore{}
+	}
+	return op.Restore{Incarnation: inc.ID, Gone: gone(in, inc.Restore.Order, nil), Started: true}
 }
 
 // down reports whether a member was started, does not start although its node answers and its data may be there, and may

@@ -83,9 +83,6 @@ func restoring(in *Input) verdict {
 	case inc.State != cke.Restoring:
 		return pass()
 	}
-	if o, seen := noteReturned(in); seen { // whatever the restore waits for
-		return act(o, fmt.Sprintf("%s: named as destroyed, and seen with a member since; a node that was seen is waited for", and(o.Nodes)))
-	}
 	started := in.Identity.Started()
 	founders, blockers := restoredMembers(in)
 	if started {
@@ -99,8 +96,11 @@ func restoring(in *Input) verdict {
 	for _, u := range in.mayServe() { // it could serve beside the restored members
 		blockers = append(blockers, unrecordedProblem(u))
 	}
-	if !started || inc.OnlyCopied() && startedBefore(in) == nil { // what such a cluster had may be removed only now
-		blockers = append(blockers, silentBefore(in)...)
+	switch {
+	case !started, inc.OnlyCopied() && startedBefore(in) == nil: // what such a cluster had may be removed only now
+		blockers = append(blockers, silentBefore(in, func(string) bool { return true })...)
+	case RunningMembers(in) < quorum.Of(len(in.Identity.Joins)): // what was seen again may serve, and the restored members do not
+		blockers = append(blockers, silentBefore(in, func(node string) bool { return slices.Contains(inc.Restore.Returned, node) })...)
 	}
 	if !started {
 		blockers = append(blockers, startedBefore(in)...)
@@ -195,13 +195,13 @@ func ranSince(in *Input) *cke.Problem {
 	return nil
 }
 
-// silentBefore are nodes that may run a member of the incarnation before, and do not answer.
-func silentBefore(in *Input) []cke.Problem {
+// silentBefore are those nodes that may run a member of the incarnation before, and do not answer.
+func silentBefore(in *Input, which func(node string) bool) []cke.Problem {
 	var silent []cke.Problem
 	rest := in.Identity.Incarnation.Restore
 	for _, j := range in.Identity.Superseded() {
 		n := in.node(j.Node)
-		if n.Answered() || rest.Believed().Excuses(j.Node.Name()) ||
+		if n.Answered() || !which(j.Node.Name()) || rest.Believed().Excuses(j.Node.Name()) ||
 			slices.ContainsFunc(silent, func(p cke.Problem) bool { return p.Node == n.Problem.Node }) {
 			continue
 		}

@@ -1,21 +1,25 @@
 package strategy
 
 import (
+	"fmt"
 	"slices"
 
 	"cke"
 	"cke/op"
 )
 
-// noteReturned puts on record which nodes that the order of the restore under way calls destroyed are seen with a member before its own
-// ones may have been started.
-func noteReturned(in *Input) (op.NoteReturned, bool) {
+// noteReturned: nodes that the order of the restore under way calls destroyed are seen with a member. That goes on record whatever else
+// decides: it changes nothing but the record, and what is seen while the restore waits counts as well.
+func noteReturned(in *Input) verdict {
 	inc := in.Identity.Incarnation
-	if inc == nil || inc.State != cke.Restoring || in.Identity.Started() {
-		return op.NoteReturned{}, false
+	if inc == nil || inc.State != cke.Restoring || inc.Restore == nil {
+		return pass()
 	}
 	nodes := returned(in)
-	return op.NoteReturned{Incarnation: inc.ID, Nodes: nodes}, nodes != nil
+	if nodes == nil {
+		return pass()
+	}
+	return act(op.NoteReturned{Incarnation: inc.ID, Nodes: nodes}, fmt.Sprintf("%s: named as destroyed, and seen with a member since; a node that was seen is waited for", and(nodes)))
 }
 
 // returned names the nodes that the order of the restore under way calls destroyed, and that are seen: they answer with a container that a
@@ -33,11 +37,18 @@ func returned(in *Input) (nodes []string) {
 		}
 	}
 	for _, j := range in.Identity.Superseded() {
-		if e, asked := in.Seen.Etcd.Endpoint(j.ID); asked && e.Problem == "" && e.MemberID == j.MemberID && j.MemberID != "" {
+		if in.answersBeside(j) {
 			add(j)
 		}
 	}
 	return nodes
+}
+
+// answersBeside reports whether the member of a membership answers that the restore under way replaces.
+func (in *Input) answersBeside(j cke.Join) bool {
+	return slices.ContainsFunc(in.Seen.Etcd.Superseded, func(e cke.EndpointStatus) bool {
+		return e.Join == j.ID && j.Answers(e, in.Identity.Incarnation.ClusterID)
+	})
 }
 
 // gone are the memberships that may run on nodes that an order calls destroyed, apart from those that are stopped.

@@ -37,13 +37,19 @@ func TestDestroyed_ANodeThatIsBackIsFencedAndWaitedFor(t *testing.T) {
 	back := note("once it is back", func(*scene) {})
 	note("while the restore waits for another node", func(s *scene) { s.silentNode(1) })
 	note("while it is paused", func(s *scene) { s.Requests.Hold = &cke.Hold{Reason: "a look"} })
-	note("while only its member answers", func(s *scene) {
-		s.silent(3)
-		j := s.Identity.Superseded()[2]
-		s.Seen.Etcd.Endpoints = append(s.Seen.Etcd.Endpoints, cke.EndpointStatus{Join: j.ID, URL: j.ClientURL(), MemberID: j.MemberID, ClusterID: "before"})
-	})
+	note("while only its member answers", func(s *scene) { s.silent(3).answersBeside(3) })
+	note("while a deletion is requested", func(s *scene) { s.Deleting = true })
+	note("while the cluster is frozen", func(s *scene) { s.Identity.Freeze = &cke.Freeze{ID: "f", Kind: cke.FreezeUnequalData} })
+	note("while another order waits", func(s *scene) { s.restored() })
+	note("once the start of the restored members is on record", func(s *scene) { s.Identity.Joins[0].StartedAt = noon })
 	if strategy.Superseded(before, back, nil, false) == nil || strategy.Superseded(before, before, nil, false) != nil {
 		t.Error("what runs without it has to end, and no other one")
+	}
+	if d := strategy.Decide(begun(func(s *scene) {
+		s.silent(3).answersBeside(3)
+		s.Seen.Etcd.Superseded[2].MemberID = "another"
+	}).Input); d.Operation == nil || d.Operation.Name() == back.Name() {
+		t.Errorf("another member has its address: %#v, %s", d.Operation, d.Reason)
 	}
 	recorded := func(s *scene) { s.Identity.Incarnation.Restore.Returned = []string{"n3"} }
 	if d := strategy.Decide(begun(recorded).Input); d.Operation == nil || len(d.Operation.(op.Restore).Fence) != 3 {
@@ -59,5 +65,46 @@ func TestDestroyed_ANodeThatIsBackIsFencedAndWaitedFor(t *testing.T) {
 	}
 	if d := strategy.Decide(begun(func(s *scene) { recorded(s); s.silent(3) }).Input); d.Operation != nil || len(d.Blockers) != 1 {
 		t.Errorf("silent again: %#v %v", d.Operation, d.Blockers)
+	}
+}
+
+// answersBeside lets the member on the ith node answer that a restore under way replaces, if such members are asked.
+func (s *scene) answersBeside(i int) {
+	for k, j := range s.Identity.AskedBeside() {
+		e := cke.EndpointStatus{Join: j.ID, URL: j.ClientURL(), Problem: "no answer"}
+		if k == i-1 {
+			e.Problem, e.MemberID, e.ClusterID = "", j.MemberID, "before"
+		}
+		s.Seen.Etcd.Superseded = append(s.Seen.Etcd.Superseded, e)
+	}
+}
+
+// Once the start is on record, a node that was seen with its member is waited for until a quorum of the restored members runs.
+func TestDestroyed_ANodeThatWasSeenIsWaitedForUntilRestoredMembersRun(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*scene)
+		waits  bool
+	}{
+		"it was not seen":             {func(s *scene) { s.Identity.Incarnation.Restore.Returned = nil; s.stopRestored(1, 2) }, false},
+		"none runs":                   {func(s *scene) { s.stopRestored(1, 2) }, true},
+		"one of two ran, and no more": {func(s *scene) { s.stopRestored(2) }, true},
+		"both run":                    {func(*scene) {}, false},
+	} {
+		s := startedRestore().silent(3)
+		s.Identity.Joins = s.Identity.Joins[:2]
+		r := s.Identity.Incarnation.Restore
+		r.Order.Destroyed, r.Returned = []string{"n3"}, []string{"n3"}
+		c.change(s)
+		if d := strategy.Decide(s.Input); c.waits != (d.Operation == nil && slices.ContainsFunc(d.Blockers, func(p cke.Problem) bool { return p.Node == "n3" })) {
+			t.Errorf("%s: %#v, %v", name, d.Operation, d.Blockers)
+		}
+	}
+}
+
+// stopRestored lets restored members have exited.
+func (s *scene) stopRestored(nodes ...int) {
+	for _, i := range nodes {
+		s.container(i).State, s.container(i).Data = cke.ContainerExited, cke.DataPresent
+		*s.endpoint(i) = cke.EndpointStatus{Join: s.join(i).ID, URL: s.join(i).ClientURL(), Problem: "connection refused"}
 	}
 }

@@ -8,6 +8,7 @@ type rule struct {
 
 // phases are states of the cluster as a whole. The first one that applies decides, also while its operation is held back.
 var phases = []rule{
+	{"note returned", noteReturned},
 	{"delete", deleteCluster},
 	{"restore asked", restoreAsked},
 	{"frozen", frozen},

@@ -19,7 +19,7 @@ import (
 //     start it. Where a finding names members that may be wrong, it ends all the same: what is stopped cannot serve the wrong data.
 //   - A comparison of the members' data changes nothing and may take long, so every other operation comes first. A learner that
 //     receives a database takes long, too, and continues where it was.
-//   - A restore that prepares its members continues with more to stop once a node answers that was named as destroyed.
+//   - A restore continues with more to stop, or to wait for, once a node that was named as destroyed is seen.
 //   - Another restore, or a deletion, replaces what prepares a restore. A deletion also replaces what reads the backups before that.
 func Superseded(running, next op.Operation, failures map[string]Failure, away bool) error {
 	if f, found := next.(op.Freeze); away && !(found && f.Kind.NamesWrong()) {
@@ -35,7 +35,8 @@ func Superseded(running, next op.Operation, failures map[string]Failure, away bo
 		return fmt.Errorf("%s goes first", next.Name())
 	}
 	r, prepares := running.(op.Restore)
-	if seen, is := next.(op.NoteReturned); is && prepares && !r.Started {
+	_, changes := running.(op.StartChanged)
+	if seen, is := next.(op.NoteReturned); is && (prepares || changes) {
 		return fmt.Errorf("%s: named as destroyed and seen with a member, which has to be stopped, too", and(seen.Nodes))
 	}
 	_, begins := running.(op.BeginRestore)
