@@ -54,6 +54,7 @@ func twoMembers(t *testing.T) (f *Fleet, n memberNode, a, b *fakeEtcd) {
 		c.Probe = time.Hour
 		c.ClientTLS = func(context.Context) (*tls.Config, error) { return client, nil }
 	}, n.fakeNode)
+	f.reach.began = time.Time{} // this process took over long ago
 	f.Update(clusterOf(n.fakeNode), cke.Identity{Joins: n.joins})
 	awaitProblem(t, f, "", patience)
 	awaitEtcd(t, f, "both members are well", func(s cke.EtcdStatus) bool {
