@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"slices"
 	"time"
 
 	"cke"
@@ -234,11 +235,11 @@ func (l *Loop) round(ctx context.Context) (again time.Duration, err error) {
 	if err != nil {
 		return again, err
 	}
+	l.closeRecords(ctx)
+	in.Unclosed = l.unclosed
 	if !in.Seen.Partial {
 		l.seen = in
 	}
-	l.closeRecords(ctx)
-	in.Unclosed = l.unclosed
 	l.save(ctx)
 	l.finishTasks(ctx)
 	d := l.decide(in)
@@ -330,7 +331,7 @@ func (l *Loop) look(ctx context.Context) (in strategy.Input, whole bool, err err
 // decide returns the operation under way while there is one: at most one change is in flight.
 func (l *Loop) decide(in strategy.Input) strategy.Decision {
 	if r := l.running; r != nil {
-		next := strategy.Decide(in)
+		next := l.next(in)
 		r.journal.at(func(now cke.Record) {
 			if why := strategy.Superseded(r.operation, next.Operation, in.Failures, op.Away(r.operation, now.Steps)); why != nil {
 				r.end(why)
@@ -343,7 +344,7 @@ func (l *Loop) decide(in strategy.Input) strategy.Decision {
 	}
 	maps.DeleteFunc(l.failures, func(_ string, f strategy.Failure) bool { return l.Now().Sub(f.At) > strategy.ForgetAfter })
 	maps.DeleteFunc(l.done, func(_ string, c strategy.Completion) bool { return c.Stale(l.Now()) })
-	d := strategy.Decide(in)
+	d := l.next(in)
 	if l.unread && judgesWaiting(d) {
 		return strategy.Decision{Reason: "when the restore last continued is not known: the stored status cannot be read", Again: time.Second}
 	}
@@ -356,6 +357,22 @@ func (l *Loop) decide(in strategy.Input) strategy.Decision {
 		}
 	}
 	return d
+}
+
+// next decides without the tasks if it would choose one of them that waits for records, so that it keeps nothing else waiting. They count
+// for all else: a freeze puts on record which ones are there, and what an order to restore is for is left as it is.
+func (l *Loop) next(in strategy.Input) strategy.Decision {
+	d := strategy.Decide(in)
+	restores := slices.ContainsFunc(in.Requests.Tasks, func(t cke.Task) bool { return t.Kind == cke.TaskRestore })
+	if l.closed || d.Task == "" || restores || !in.Formed() {
+		return d
+	}
+	in.Requests.Tasks = nil
+	other := strategy.Decide(in)
+	if _, is := other.Operation.(op.Freeze); is {
+		return d
+	}
+	return other
 }
 
 // judgesWaiting reports whether a decision may end a restore, or the order for one, because it waited.

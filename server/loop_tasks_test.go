@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"cke"
+	"cke/server/strategy/scenes"
 )
 
 // wish lets a person ask for a task.
@@ -126,6 +127,54 @@ func TestLoop_ReportsARecordThatKeepsTasksWaiting(t *testing.T) {
 		}
 		_ = p.over()
 	})
+}
+
+// The last status of a term, which reports how an operation ended, says why tasks wait.
+func TestLoop_ReportsAtItsEndWhyTasksWait(t *testing.T) {
+	onStage(t, formed(3).stopped(1), func(g *stage) {
+		g.do = func(ctx context.Context, _, _ string) error { return hang(ctx) }
+		g.storeDo = func(_ context.Context, call string) error {
+			if call == "interrupt-running" {
+				return &cke.Error{Code: cke.CodeRecord, What: "record 7 cannot be decoded", Try: "ckecli task cancel x"}
+			}
+			return nil
+		}
+		p := g.perform()
+		g.pass(3 * time.Second)
+		_ = p.over()
+		s := g.status()
+		if !slices.ContainsFunc(s.Problems, func(p cke.Problem) bool { return p.Code == cke.CodeRecord }) || s.Operation != nil {
+			t.Errorf("operation %+v, problems %+v", s.Operation, s.Problems)
+		}
+	})
+}
+
+// A task that waits for the records of earlier terms keeps nothing else waiting.
+func TestLoop_ContinuesWhileTasksWaitForRecords(t *testing.T) {
+	for name, fails := range map[string]error{
+		"a record cannot be read":          &cke.Error{Code: cke.CodeRecord, What: "record 7 cannot be decoded", Try: "ckecli task cancel x"},
+		"the store does not close records": errors.New("the store does not answer"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			onStage(t, formed(3).with(func(s *scene) { s.Seen.Etcd.Quorate = true }), func(g *stage) {
+				g.storeDo = func(_ context.Context, call string) error {
+					if call == "interrupt-running" {
+						return fails
+					}
+					return nil
+				}
+				p := g.perform()
+				p.wish(cke.TaskCancelRestore, "")
+				g.pass(time.Minute)
+				g.change(func() { scenes.Stop(&g.scene.Input, 1) })
+				g.pass(time.Minute)
+				if s := g.status(); s.Ready != 3 || len(p.term.Requests().Tasks) != 1 {
+					t.Errorf("%d members are ready: %s; tasks %v; history %v", s.Ready, s.Reason, p.term.Requests().Tasks, g.told())
+				}
+				_ = p.over()
+			})
+		})
+	}
 }
 
 // What earlier terms left is not closed yet: a task that is still in the store may be on record as carried out.

@@ -337,6 +337,38 @@ func TestInterruptRunning_NamesTasksOfARecordThatCannotBeDecoded(t *testing.T) {
 	}
 }
 
+// Of a request that cannot be decoded nobody knows what it asks for: its key is reported. Else only its kind is needed.
+func TestInterruptRunning_NamesTheKeyOfARequestThatCannotBeDecoded(t *testing.T) {
+	s := newStore(t)
+	ctx := testContext(t)
+	setCluster(t, s, "prod")
+	first := campaign(t, s, "prod", "boot-1")
+	if _, err := first.AppendRecord(ctx, cke.Record{State: cke.RecordRunning, Host: "boot-1"}); err != nil {
+		t.Fatal(err)
+	}
+	first.Resign(ctx)
+	second := campaign(t, s, "prod", "boot-2")
+	key := s.keys.request("prod", taskOf("t7"))
+	put := func(text string) {
+		t.Helper()
+		if _, err := s.client.Put(ctx, key, text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put("{")
+	err := second.InterruptRunning(ctx)
+	if text := fmt.Sprint(err); cke.CodeOf(err) != cke.CodeRecord || !strings.Contains(text, key) {
+		t.Error(err)
+	}
+	if all, err := s.Records(ctx, "prod", 0); err != nil || len(all) != 1 || all[0].State != cke.RecordInterrupted {
+		t.Errorf("%+v, %v", all, err)
+	}
+	put(`{"kind": "task t7", "at": 7}`)
+	if err := second.InterruptRunning(ctx); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestInterruptRunning_MarksWhatEarlierTermsLeft(t *testing.T) {
 	s := newStore(t)
 	ctx := testContext(t)

@@ -132,7 +132,7 @@ func (t *Term) PutRecord(ctx context.Context, r cke.Record) error {
 
 // InterruptRunning marks operations that earlier terms left running as interrupted, and removes tasks of operations that ended when
 // their leader did not live to remove them: they would be carried out once more. CodeRecord: a record cannot be decoded that may be one
-// of a task that waits; all others were closed.
+// of a task that waits, or a request cannot be decoded; all other records were closed.
 func (t *Term) InterruptRunning(ctx context.Context) error {
 	ops, asked := under(t.s.keys.records(t.cluster)), under(t.s.keys.requests(t.cluster))
 	resp, err := t.read(ctx, "read the records of "+t.cluster, clientv3.OpGet(ops.start, ops.options()...), clientv3.OpGet(asked.start, asked.options()...))
@@ -140,10 +140,12 @@ func (t *Term) InterruptRunning(ctx context.Context) error {
 		return err
 	}
 	tasks := map[string]int64{} // and the revisions at which they were requested
+	var undecoded []string      // keys of requests
 	for _, kv := range resp.Responses[1].GetResponseRange().Kvs {
-		var r Request
-		if err := decode(string(kv.Key), kv.Value, &r); err != nil {
-			return err
+		var r struct{ Kind string }
+		if decode(string(kv.Key), kv.Value, &r) != nil {
+			undecoded = append(undecoded, string(kv.Key))
+			continue
 		}
 		if id, is := strings.CutPrefix(r.Kind, taskOf("")); is {
 			tasks[id] = kv.CreateRevision
@@ -181,6 +183,10 @@ func (t *Term) InterruptRunning(ctx context.Context) error {
 		if err := t.PutRecord(ctx, r); err != nil {
 			return err
 		}
+	}
+	if undecoded != nil {
+		return &cke.Error{Code: cke.CodeRecord, Err: cke.ErrMalformed, What: "requests cannot be decoded, so it is not known what they ask for: " + strings.Join(undecoded, ", "),
+			Try: "remove from the store, with `etcdctl del KEY`, each key that is named; then request again what was not carried out"}
 	}
 	if len(doubted) == 0 {
 		return nil

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -160,9 +159,9 @@ func (a *app) noSecond(ctx context.Context, s store, c cke.Cluster, o backupOpti
 		return refused(backup.UnknownSecond("the target cannot be read from here", c.Name, err,
 			"the same command on a management host that reads the target, with --credentials FILE if it needs them; a directory that was never used has to be made first"))
 	}
-	dir, _ := strings.CutPrefix(c.Backup.Target, "file://")
-	local := backup.Store{Bucket: backup.Dir(dir), Cluster: c.Name}
-	if dir != c.Backup.Target { // as it is: what reads it may make it
+	target, _ := cke.ParseTarget(c.Backup.Target)
+	local := backup.Store{Bucket: backup.Dir(target.Path), Cluster: c.Name}
+	if target.Scheme == "file" { // as it is: what reads it may make it
 		if err := local.Mounted(); err != nil {
 			return unread(err)
 		}
@@ -178,7 +177,7 @@ func (a *app) noSecond(ctx context.Context, s store, c cke.Cluster, o backupOpti
 		return unread(err)
 	case unknown:
 		return refused(backup.Second(cke.CodeOldCluster, b.where, c.Name, "give the new cluster another name", "its members may serve", "to bring that cluster back: ckecli restore"))
-	case dir != c.Backup.Target && local.MayBeUnmounted():
+	case target.Scheme == "file" && local.MayBeUnmounted():
 		fmt.Fprintln(a.stderr, term.Clean(fmt.Sprintf("%s is empty: it was never used, or it is not mounted, so that it is not known whether it has another cluster %s", b.where, c.Name)))
 	}
 	return nil

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -98,4 +99,24 @@ func TestClusterImport_MakesNoSecondClusterOfAName(t *testing.T) {
 	}
 	_, stderr = h.run(exitFailed, free...)
 	contains(t, stderr, "not mounted", "no member of the old cluster answers")
+}
+
+// A target is a directory in each form of its URL.
+func TestClusterImport_ChecksADirectoryInEachFormOfItsURL(t *testing.T) {
+	h := newLostHost(t)
+	for name, form := range map[string]string{"host": "file://localhost%s", "no host": "file:%s", "encoded": "file://%s%%20encoded"} {
+		t.Run(name, func(t *testing.T) {
+			url := fmt.Sprintf(form, filepath.Join(t.TempDir(), "b"))
+			file := h.write("form.yml", newerFile+"backup: {target: \""+url+"\"}\n")
+			args := []string{"cluster", "import", file, "--endpoint", "http://127.0.0.1:1", "--plan"}
+			_, stderr := h.run(exitRefused, args...)
+			contains(t, stderr, "CKE405", "may have another cluster prod", "mount it")
+			to, _ := cke.ParseTarget(url)
+			if err := os.Mkdir(to.Path, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			_, stderr = h.run(exitFailed, args...)
+			contains(t, stderr, "not mounted", "no member of the old cluster answers")
+		})
+	}
 }
