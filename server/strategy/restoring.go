@@ -214,6 +214,9 @@ func silentBefore(in *Input, which func(node string) bool) []cke.Problem {
 				p.Remedy += "; "
 			}
 			p.Remedy += "if the machine is gone for good, restore again: ckecli restore --destroyed " + j.Node.Name()
+			if in.Identity.Started() { // nothing on record says whether they served
+				p.Remedy += "; what the restored members acknowledged since they were started, and no backup has, is lost then"
+			}
 		}
 		silent = append(silent, p)
 	}
