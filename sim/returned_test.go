@@ -171,6 +171,34 @@ func TestDestroyed_AMemberThatNeverServedIsNotStartedBesideThem(t *testing.T) {
 	}
 }
 
+// They are seen while the order waits for the end of a pause: the order is refused, and nothing is restored beside them once they are cut off.
+func TestDestroyed_WhatIsSeenWhileTheOrderWaitsCounts(t *testing.T) {
+	for name, o := range destroyedOrders {
+		t.Run(name, func(t *testing.T) {
+			play(t, 3, func(s *stage) {
+				down := calledDestroyed(t, s, asItIs)
+				s.Store().Ask("pause", func(r *cke.Requests) { r.Hold = &cke.Hold{Reason: "an observation"} })
+				s.pass(time.Minute)
+				s.order(o)
+				s.pass(time.Minute)
+				s.serveLate(t, down)
+				for _, n := range down {
+					s.Cut(sim.Management, n.Name())
+					s.Cut("n1", n.Name())
+				}
+				s.pass(3 * time.Minute)
+				s.Store().Ask("resume", func(r *cke.Requests) { r.Hold = nil })
+				s.pass(20 * time.Minute)
+				refused := slices.ContainsFunc(s.Store().Records(), func(r cke.Record) bool { return r.Operation == "restore" && r.Code == cke.CodeFence })
+				if !refused || s.Store().Identity().Incarnation.State != cke.Formed || !s.Write("n2", "later") {
+					t.Errorf("refused %v: %v", refused, s.World)
+				}
+				s.unbroken(t)
+			})
+		})
+	}
+}
+
 // A deletion is not sealed while those that it calls destroyed are a quorum of the cluster and one of them answers: right after the others
 // were stopped it may have no leader, and gets one.
 func TestDestroyed_ADeletionIsNotSealedBetweenTwoLeaders(t *testing.T) {

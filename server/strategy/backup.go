@@ -54,8 +54,16 @@ func Outrun(running op.Operation, in *Input) error {
 	if _, is := running.(op.Hibernate); is && in.Requests.Hibernation == nil {
 		return errors.New("the hibernation was ended")
 	}
+	begin, begins := running.(op.BeginRestore)
+	if o := begin.Task.Restore; begins && o != nil && !in.Seen.Partial && in.seenThough(*o) != nil {
+		for _, why := range []*cke.Error{stillThere(in.toRestore(), *o), couldServe(in.toRestore(), *o)} {
+			if why != nil { // the order is refused for it
+				return why
+			}
+		}
+	}
 	restore, is := running.(op.Restore)
-	if _, begins := running.(op.BeginRestore); begins || is && !restore.Started && !in.Identity.Started() {
+	if begins || is && !restore.Started && !in.Identity.Started() {
 		if why := in.Requests.EndsRestore(in.untilNow()); why != "" {
 			return errors.New(why)
 		}

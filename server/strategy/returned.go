@@ -13,13 +13,60 @@ import (
 func noteReturned(in *Input) verdict {
 	inc := in.Identity.Incarnation
 	if inc == nil || inc.State != cke.Restoring || inc.Restore == nil {
-		return pass()
+		return contradicted(in)
 	}
 	nodes := returned(in)
 	if nodes == nil {
-		return pass()
+		return contradicted(in)
 	}
 	return act(op.NoteReturned{Incarnation: inc.ID, Nodes: nodes}, fmt.Sprintf("%s: named as destroyed, and seen with a member since; a node that was seen is waited for", and(nodes)))
+}
+
+// contradicted: an order waits, whatever for, and nodes that it calls destroyed are seen with a member. Before a restore is on record that would be
+// forgotten once they are silent again, so the order is refused at once. One that is carried out now counts them.
+func contradicted(in *Input) verdict {
+	if newlyOlder(in) {
+		return pass()
+	}
+	for _, t := range in.Requests.Tasks {
+		if t.Kind != cke.TaskRestore || t.Restore == nil {
+			continue
+		}
+		facts := in.seenThough(*t.Restore)
+		if facts == nil || in.decidesNow(t) {
+			continue
+		}
+		d := refuse(t, &cke.Error{Code: cke.CodeFence, What: "cannot restore: while the order waited, what --destroyed names was seen, and may have served", Facts: facts, Unchanged: true,
+			Try: "switch it off, or restore without naming it"})
+		if due(in, d.Operation) {
+			d.Task = t.ID
+			return decides(d)
+		}
+	}
+	return pass()
+}
+
+// seenThough returns what was seen of members on nodes that an order calls destroyed; nil: nothing.
+func (in *Input) seenThough(o cke.RestoreOrder) (facts []string) {
+	for _, n := range in.Seen.Nodes {
+		if slices.Contains(o.Destroyed, n.Node.Name()) && in.stillRuns(n) {
+			facts = append(facts, n.Node.Name()+" answers, and runs a member")
+		}
+	}
+	for _, j := range in.Identity.MayRun() {
+		name, e := in.Identity.NameIn(o.Destroyed, j), in.reply(j)
+		if name != "" && (in.answersAs(e.MemberID) || in.answersBeside(j)) {
+			facts = append(facts, fmt.Sprintf("the member on %s answers at %s", name, j.ClientURL()))
+		}
+	}
+	return facts
+}
+
+// decidesNow reports whether an order is carried out or refused by what was just seen, or as soon as all was.
+func (in *Input) decidesNow(t cke.Task) bool {
+	v := restoreAsked(in)
+	asked := v.Task == t.ID && v.Operation != nil && due(in, v.Operation)
+	return !in.Deleting && (asked || in.Seen.Partial && !in.held())
 }
 
 // returned names the nodes that the order of the restore under way calls destroyed, and that are seen: they answer with a container that a

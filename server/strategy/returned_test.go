@@ -2,6 +2,7 @@ package strategy_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"cke"
@@ -68,6 +69,36 @@ func TestDestroyed_ANodeThatIsBackIsFencedAndWaitedFor(t *testing.T) {
 	}
 }
 
+// Before a restore is on record, what is seen of nodes that its order calls destroyed would be forgotten: an order that waits is refused.
+func TestDestroyed_AnOrderThatWaitsIsRefusedOnceTheyAreSeen(t *testing.T) {
+	asked := func(changes ...func(*scene)) *scene {
+		s := formed(3).running().silent(2).lost().restored("n2", "n3").destroyed()
+		for _, change := range changes {
+			change(s)
+		}
+		return s
+	}
+	seen := refusal(cke.CodeFence, "while the order waited")
+	away := func(s *scene) { s.silent(3) }
+	for name, wait := range map[string]func(*scene){
+		"a pause":                  func(s *scene) { s.Requests.Hold = &cke.Hold{Reason: "an observation"} },
+		"a deletion":               func(s *scene) { s.Deleting = true },
+		"another revision is read": func(s *scene) { s.Requests.Tasks[0].Restore.ShownGeneration = s.Generation + 1 },
+	} {
+		if d := strategy.Decide(asked(wait).Input); !seen(d) || d.Task == "" {
+			t.Errorf("%s: %#v, %s", name, d.Operation, d.Reason)
+		}
+		if d := strategy.Decide(asked(wait, away).Input); seen(d) {
+			t.Errorf("%s, and they are away: %s", name, d.Reason)
+		}
+	}
+	if d := strategy.Decide(asked(away).Input); d.Operation == nil || d.Operation.Name() != "begin-restore" {
+		t.Fatalf("%#v, %s", d.Operation, d.Reason)
+	} else if strategy.Outrun(d.Operation, &asked(away).Input) != nil || strategy.Outrun(d.Operation, &formed(3).running().Input) == nil {
+		t.Error("what reads the backups has to end once they are back, and only then")
+	}
+}
+
 // answersBeside lets the member on the ith node answer that a restore under way replaces, if such members are asked.
 func (s *scene) answersBeside(i int) {
 	for k, j := range s.Identity.AskedBeside() {
@@ -95,7 +126,7 @@ func TestDestroyed_ANodeThatWasSeenIsWaitedForUntilRestoredMembersRun(t *testing
 		r := s.Identity.Incarnation.Restore
 		r.Order.Destroyed, r.Returned = []string{"n3"}, []string{"n3"}
 		c.change(s)
-		if d := strategy.Decide(s.Input); c.waits != (d.Operation == nil && slices.ContainsFunc(d.Blockers, func(p cke.Problem) bool { return p.Node == "n3" })) {
+		if d := strategy.Decide(s.Input); c.waits != (d.Operation == nil && slices.ContainsFunc(d.Blockers, func(p cke.Problem) bool { return p.Node == "n3" && strings.Contains(p.Remedy, "is lost then") })) {
 			t.Errorf("%s: %#v, %v", name, d.Operation, d.Blockers)
 		}
 	}
