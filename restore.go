@@ -43,9 +43,9 @@ type Snapshots interface {
 	Open(ctx context.Context, id string) (io.ReadCloser, error)
 	// Forget removes what was fetched, and the borrowed key of the backups.
 	Forget(ctx context.Context, id string) error
-	// NoSecond returns an error if the target of a cluster's file has backups or an identity of a cluster of its name that this identity does
+	// NoSecond returns an error if a backup target has backups or an identity of a cluster of this name that this identity does
 	// not know. A target that cannot be read is only reported.
-	NoSecond(ctx context.Context, spec Cluster, id Identity, progress func(string)) error
+	NoSecond(ctx context.Context, target string, id Identity, progress func(string)) error
 }
 
 // Restoration is how an incarnation was restored from a snapshot.

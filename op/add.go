@@ -98,7 +98,7 @@ func (a AddMember) recordJoin(ctx context.Context, e Env) error {
 		return err
 	}
 	if id.ImportsFirst() && a.Resume == "" {
-		if err := noSecond(ctx, e, a.imported(e), id); err != nil {
+		if err := noSecond(ctx, e, a.Target, id); err != nil {
 			return err
 		}
 	}
@@ -107,12 +107,6 @@ func (a AddMember) recordJoin(ctx context.Context, e Env) error {
 		j.PlainPeers = old.PlainPeers
 	}
 	return e.Ledger.PutJoins(ctx, id, j)
-}
-
-// imported is the cluster of an import, as far as its target has to be read.
-func (a AddMember) imported(e Env) (c cke.Cluster) {
-	c.Name, c.Backup.Target = e.Cluster, a.Target
-	return c
 }
 
 // addLearner adds the learner unless the list has it: an answer may have been lost.

@@ -90,7 +90,7 @@ func (b Bootstrap) recordIncarnation(ctx context.Context, e Env) error {
 		}
 		return fmt.Errorf("the cluster has incarnation %s (%s): %w", inc.ID, inc.State, cke.ErrConflict)
 	}
-	if err := noSecond(ctx, e, b.Spec, id); err != nil {
+	if err := noSecond(ctx, e, b.Spec.Backup.Target, id); err != nil {
 		return err
 	}
 	inc := cke.NewIncarnation(b.Spec, id.Incarnation, e.Now())
@@ -98,11 +98,11 @@ func (b Bootstrap) recordIncarnation(ctx context.Context, e Env) error {
 }
 
 // noSecond refuses the first member of a cluster whose backup target has another cluster of its name.
-func noSecond(ctx context.Context, e Env, c cke.Cluster, id cke.Identity) error {
-	if e.Snapshots == nil || c.Backup.Target == "" {
+func noSecond(ctx context.Context, e Env, target string, id cke.Identity) error {
+	if e.Snapshots == nil || target == "" {
 		return nil
 	}
-	return e.Snapshots.NoSecond(ctx, c, id, e.Progress)
+	return e.Snapshots.NoSecond(ctx, target, id, e.Progress)
 }
 
 // forming returns the incarnation and the join of the first member on n, and refuses unless the cluster is forming.

@@ -214,7 +214,7 @@ type taken struct {
 	why error
 }
 
-func (t taken) NoSecond(context.Context, cke.Cluster, cke.Identity, func(string)) error { return t.why }
+func (t taken) NoSecond(context.Context, string, cke.Identity, func(string)) error { return t.why }
 
 // Nothing is on record, and no node is touched, while the target has a cluster of this name that the store does not know.
 func TestBootstrap_MakesNoSecondCluster(t *testing.T) {

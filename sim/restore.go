@@ -116,7 +116,7 @@ func (s snapshots) Forget(ctx context.Context, id string) error {
 }
 
 // NoSecond implements cke.Snapshots. The simulated target has no other cluster.
-func (snapshots) NoSecond(context.Context, cke.Cluster, cke.Identity, func(string)) error { return nil }
+func (snapshots) NoSecond(context.Context, string, cke.Identity, func(string)) error { return nil }
 
 // RestoreData implements cke.Machine. All that changes the volume goes by way of the container that the tool runs in, which is
 // removed before anything is started on the data: what lands late finds it gone.

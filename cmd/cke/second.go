@@ -65,8 +65,7 @@ func (s *snapshots) noSecond(ctx context.Context, o cke.RestoreOrder, own backup
 }
 
 // NoSecond implements cke.Snapshots. A target that lists what it has for very long has something.
-func (s *snapshots) NoSecond(ctx context.Context, spec cke.Cluster, id cke.Identity, progress func(string)) error {
-	url := spec.Backup.Target
+func (s *snapshots) NoSecond(ctx context.Context, url string, id cke.Identity, progress func(string)) error {
 	unread := func(err error) error {
 		if ctx.Err() != nil {
 			return ctx.Err()

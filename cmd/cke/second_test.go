@@ -66,11 +66,9 @@ func TestRestore_OtherDataMakesNoSecondCluster(t *testing.T) {
 func TestBootstrap_MakesNoClusterBesideThatOfTheTarget(t *testing.T) {
 	store, _ := externalStore(t)
 	s, dir := &snapshots{store: store, cluster: "prod"}, t.TempDir()
-	c := prod
-	c.Backup.Target = "file://" + dir
 	bootstrap := func(what string, id cke.Identity, want cke.Code) (notes string) {
 		t.Helper()
-		err := s.NoSecond(t.Context(), c, id, func(text string) { notes += text })
+		err := s.NoSecond(t.Context(), "file://"+dir, id, func(text string) { notes += text })
 		if want == "" && err != nil || want != "" && cke.CodeOf(err) != want {
 			t.Errorf("%s: %v, want %q", what, err, want)
 		}

@@ -12,10 +12,10 @@ import (
 // decides: it changes nothing but the record, and what is seen while the restore waits counts as well.
 func noteReturned(in *Input) verdict {
 	inc := in.Identity.Incarnation
-	if inc == nil || inc.State != cke.Restoring || inc.Restore == nil {
-		return contradicted(in)
+	var nodes []string
+	if inc != nil && inc.State == cke.Restoring && inc.Restore != nil {
+		nodes = returned(in)
 	}
-	nodes := returned(in)
 	if nodes == nil {
 		return contradicted(in)
 	}
