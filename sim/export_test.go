@@ -9,7 +9,7 @@ import (
 // Situations are those that schedules have to reach.
 func Situations() []Situation {
 	return []Situation{LandedLate, Elected, NoQuorum, HostsApart, DeposedWithin, DeclaredAgain, BeforeDeletion, TwoHistories, FormerStarted, BesideKept, BesideGivenUp, BesideLost, BesideDamaged,
-		AgentGranted, AgentWaits, AgentRefused, AgentBack, AgentLost, AgentSilent, AgentBeside, AgentOutlives}
+		AgentGranted, AgentWaits, AgentRefused, AgentBack, AgentLost, AgentSilent, AgentBeside, AgentOutlives, SuccessorDeclared}
 }
 
 // CertificatesOf are files that a member starts with, as they are issued at a time.

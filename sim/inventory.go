@@ -188,7 +188,7 @@ func (s stock) Registered(ctx context.Context, serial string) (is bool, err erro
 	w := s.d.world
 	err = s.ask(ctx, "Registered", func(i *inventory) {
 		n := w.Node(serial)
-		is = n != nil && (i.machines[n] == nil || i.machines[n].lacks == 0)
+		is = n != nil && !n.left && (i.machines[n] == nil || i.machines[n].lacks == 0)
 	})
 	return is, err
 }
