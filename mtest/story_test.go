@@ -118,8 +118,8 @@ func (s *story) watch(name string, d *rig.Daemon) {
 	})
 }
 
-// do runs ckecli, which has to succeed, and returns its stdout. A command that is refused because members do not answer for a moment,
-// which those of a busy machine do, has changed nothing and is given again.
+// do runs ckecli, which has to succeed, and returns its stdout. A command that is refused because members, or the store, do not answer for
+// a moment, which those of a busy machine do, has changed nothing and is given again.
 func (s *story) do(args ...string) string {
 	s.Helper()
 	var out string
@@ -149,7 +149,7 @@ func (s *story) patiently(try func() error) error {
 
 func refusedForNow(err error) bool {
 	said := err.Error()
-	return strings.Contains(said, "exit code 6: waiting: ") || strings.Contains(said, "would lose quorum")
+	return strings.Contains(said, "exit code 6: waiting: ") || strings.Contains(said, "would lose quorum") || strings.Contains(said, ": open the store: ")
 }
 
 // refused runs ckecli, which has to end with this exit code and say each of the words on stderr. Where it is refused for another
