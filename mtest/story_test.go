@@ -304,8 +304,11 @@ func (s *story) when(ctx context.Context, begun func(cke.Record) bool, do func()
 // records returns all that was done, newest first.
 func (s *story) records() []cke.Record {
 	s.Helper()
-	all, err := s.Records(s.ctx, 0)
-	s.must(err)
+	var all []cke.Record
+	s.must(s.patiently(func() (err error) {
+		all, err = s.Records(s.ctx, 0)
+		return err
+	}))
 	return all
 }
 

@@ -253,7 +253,8 @@ func (n *nemesis) applies() {
 
 // stock lets there be an inventory for a schedule.
 func (n *nemesis) stock() {
-	mode := []cke.InventoryMode{cke.InventoryAuto, cke.InventoryAuto, cke.InventoryAuto, cke.InventoryPropose}[n.IntN(4)]
+	modes := []cke.InventoryMode{cke.InventoryOff, cke.InventoryPropose, cke.InventoryPropose, cke.InventoryAuto}
+	mode := modes[min(n.IntN(8), len(modes)-1)]
 	n.rate = []float64{0.003, 0.01, 0.02}[n.IntN(3)]
 	members := min([]int{1, 3, 3, 5}[n.IntN(4)], len(n.s.Nodes())-1)
 	n.s.inventory(mode, members, time.Duration(1+20*n.IntN(3))*time.Second, 1+n.IntN(3))
