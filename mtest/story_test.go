@@ -149,7 +149,7 @@ func (s *story) patiently(try func() error) error {
 
 func refusedForNow(err error) bool {
 	said := err.Error()
-	return strings.Contains(said, "exit code 6: waiting: ") || strings.Contains(said, "would lose quorum") || strings.Contains(said, ": open the store: ")
+	return strings.Contains(said, "exit code 6: waiting: ") || strings.Contains(said, "would lose quorum") || strings.Contains(said, "open the store: ")
 }
 
 // refused runs ckecli, which has to end with this exit code and say each of the words on stderr. Where it is refused for another
@@ -281,15 +281,17 @@ func (s *story) when(ctx context.Context, begun func(cke.Record) bool, do func()
 	go func() {
 		defer begins()
 		var err error
-		if f := s.Follow(ctx, func(r cke.Record) bool {
-			if r.ID == newest {
-				begins()
-			}
-			if r.ID <= newest || !begun(r) {
-				return false
-			}
-			err = do()
-			return true
+		if f := s.patiently(func() error {
+			return s.Follow(ctx, func(r cke.Record) bool {
+				if r.ID == newest {
+					begins()
+				}
+				if r.ID <= newest || !begun(r) {
+					return false
+				}
+				err = do()
+				return true
+			})
 		}); f != nil {
 			err = f
 		}

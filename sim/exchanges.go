@@ -180,7 +180,7 @@ func (w *World) speaksAgainst(d *Daemon) (all []string) {
 			continue
 		}
 		for _, n := range w.nodes {
-			if state := d.stock.told.says[n.name].state; n.hosts(l.peer) && !isBad(state) && state != cke.HostMaintenance { // else it may have to go itself
+			if state := d.stock.told.says[w.serialOn(n)].state; n.hosts(l.peer) && !isBad(state) && state != cke.HostMaintenance { // else it may have to go itself
 				all = append(all, n.name+" has a learner")
 			}
 		}

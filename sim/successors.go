@@ -37,6 +37,16 @@ func (w *World) serials() (all []string) {
 	return all
 }
 
+// serialOn is the serial of the machine of the membership that is on record on a node; if none is, that of the node.
+func (w *World) serialOn(n *Node) string {
+	for _, j := range w.store.identity.Joins {
+		if n.has(j.Node.Address) {
+			return j.Node.Name()
+		}
+	}
+	return n.name
+}
+
 // takesSuccessor judges that an inventory leads to the declaration of a machine at the address of one that left only once the membership
 // there has ended, and only because an operator ordered it, who forgets the host key of the machine before.
 func (w *World) takesSuccessor(n cke.Node, e cke.InventoryEdit, what string) {
