@@ -55,14 +55,14 @@ var queueMutations = []mutation{
 				p.Steps[k].Watch = 1
 			}
 		}
-	}, often: slices.Concat(repairsAll, modes(sim.StaysUp, sim.StaysOff)), wants: []string{"to repair"}},
+	}, begin: repairsWith(sim.StaysUp), often: repairsAll, wants: []string{"to repair"}},
 	{name: "no reboots by agents", blind: func(in *strategy.Input) { in.Spec.Reboot.FleetLock = true },
 		often: []func(*nemesis, *sim.Node){func(n *nemesis, node *sim.Node) { n.askByAgent(node) }, func(n *nemesis, _ *sim.Node) {
 			c := n.s.Store().Spec().Cluster
 			c.Reboot.FleetLock = !c.Reboot.FleetLock
 			n.s.Store().SetSpec(c)
 		}}, wants: []string{"does not say reboot.fleet_lock"}},
-	{name: "the pause after a repair", blind: func(in *strategy.Input) { in.Spec.Reboot.Settle = 1 }, begin: calmly, often: repairsAll, wants: []string{"the repair of"}},
+	{name: "the pause after a repair", blind: func(in *strategy.Input) { in.Spec.Reboot.Settle = 1 }, begin: repairsWith(sim.Reboots), often: repairsAll, wants: []string{"the repair of"}},
 	{name: "the pause before another attempt of a repair", blind: func(in *strategy.Input) {
 		q := &in.Requests.Repairs
 		q.Entries = slices.Clone(q.Entries)
@@ -71,7 +71,7 @@ var queueMutations = []mutation{
 				e.Since = e.Since.Add(-time.Hour)
 			}
 		}
-	}, often: slices.Concat(repairsAll, fails), wants: []string{"after an attempt failed, not after"}},
+	}, begin: repairsWith(sim.CommandFails), often: repairsAll, wants: []string{"after an attempt failed, not after"}},
 	{name: "repairs before reboots", blind: func(in *strategy.Input) {
 		queued := func(e cke.Entry) bool { return e.State == cke.EntryQueued }
 		if slices.ContainsFunc(in.Requests.Reboots.Entries, queued) {
@@ -96,6 +96,15 @@ var (
 	rebootsAll = []func(*nemesis, *sim.Node){func(n *nemesis, _ *sim.Node) { n.s.addReboots(n.s.everyNode()...) }}
 	fails      = modes(sim.CommandFails)
 )
+
+// repairsWith lets all machines be repaired without faults for a while, with a command that does this.
+func repairsWith(m sim.RebootMode) func(n *nemesis) {
+	return func(n *nemesis) {
+		n.s.eachNode(func(node *sim.Node) { node.SetRebootMode(m) })
+		n.s.addRepairs(n.s.everyNode()...)
+		n.s.pass(15 * time.Minute)
+	}
+}
 
 // modes are what becomes of machines that a command is to reboot.
 func modes(all ...sim.RebootMode) (often []func(*nemesis, *sim.Node)) {
