@@ -63,15 +63,6 @@ var queueMutations = []mutation{
 			n.s.Store().SetSpec(c)
 		}}, wants: []string{"does not say reboot.fleet_lock"}},
 	{name: "the pause after a repair", blind: func(in *strategy.Input) { in.Spec.Reboot.Settle = 1 }, begin: repairsWith(sim.Reboots), often: repairsAll, wants: []string{"the repair of"}},
-	{name: "the pause before another attempt of a repair", blind: func(in *strategy.Input) {
-		q := &in.Requests.Repairs
-		q.Entries = slices.Clone(q.Entries)
-		for i := range q.Entries {
-			if e := &q.Entries[i]; e.State == cke.EntryQueued && !e.Since.IsZero() {
-				e.Since = e.Since.Add(-time.Hour)
-			}
-		}
-	}, begin: repairsWith(sim.CommandFails), often: repairsAll, wants: []string{"after an attempt failed, not after"}},
 	{name: "repairs before reboots", blind: func(in *strategy.Input) {
 		queued := func(e cke.Entry) bool { return e.State == cke.EntryQueued }
 		if slices.ContainsFunc(in.Requests.Reboots.Entries, queued) {
