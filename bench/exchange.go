@@ -17,8 +17,8 @@ import (
 	"cke/mtest/rig"
 )
 
-// exchanged is how often a retired machine is exchanged.
-const exchanged = 3
+// exchanged is how often a retired machine is exchanged: as often as an inventory may move members in a day.
+const exchanged = 2
 
 // registry is a double of sabakan with the machines of a lab, all of which have been in their state for an hour.
 type registry struct {
@@ -74,7 +74,7 @@ func benchExchange(ctx context.Context, h *host) ([]figure, error) {
 	}
 	defer d.Kill()
 	n, template := machines.nodes[0], filepath.Join(r.Dir, "template.yml")
-	if err := os.WriteFile(template, fmt.Appendf(nil, exchanging, n.User, n.Port, rig.EtcdVersion, exchanged+1), 0o600); err != nil {
+	if err := os.WriteFile(template, fmt.Appendf(nil, exchanging, n.User, n.Port, rig.EtcdVersion, exchanged), 0o600); err != nil {
 		return nil, err
 	}
 	for _, args := range [][]string{{"set-template", template}, {"set-url", server.URL}, {"enable"}, {"apply", "--yes"}} {
@@ -90,11 +90,7 @@ func benchExchange(ctx context.Context, h *host) ([]figure, error) {
 		}
 		gaps = append(gaps, gap)
 	}
-	slices.Sort(gaps)
-	return []figure{
-		{name: "exchange of a retired machine, gap: median", value: gaps[exchanged/2].Seconds(), unit: "s", target: 0.3},
-		{name: "exchange of a retired machine, gap: longest", value: gaps[exchanged-1].Seconds(), unit: "s", target: 0.3},
-	}, nil
+	return []figure{{name: "exchange a retired machine, gap in writes: longest", value: slices.Max(gaps).Seconds(), unit: "s", target: 0.3}}, nil
 }
 
 // exchangeOne retires the machine of a member, and returns the longest time without an acknowledged write until the spare has taken its place.

@@ -151,6 +151,9 @@ const stockEvery = 60
 
 // stockStrikes lets something happen to the inventory, mostly to a machine with a member.
 func (n *nemesis) stockStrikes() {
+	if i := n.s.told().Inventory; i != nil && i.Change != nil && len(i.Change.Forget) > 0 && n.IntN(2) == 0 { // a successor waits for an operator
+		n.orders()
+	}
 	nodes := n.s.Nodes()
 	node := nodes[n.IntN(len(nodes))]
 	if members := n.s.Store().Spec().Cluster.ControlPlane(); n.IntN(4) > 0 && len(members) > 0 {
@@ -258,6 +261,7 @@ func (n *nemesis) stock() {
 	n.rate = []float64{0.003, 0.01, 0.02}[n.IntN(3)]
 	members := min([]int{1, 3, 3, 5}[n.IntN(4)], len(n.s.Nodes())-1)
 	n.s.inventory(mode, members, time.Duration(1+20*n.IntN(3))*time.Second, 1+n.IntN(3))
+	n.s.stock.template.Inventory.Spares = n.IntN(3)
 }
 
 // stockedMembers is how many members the file gets: mostly as many as the template has.
