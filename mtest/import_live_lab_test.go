@@ -142,7 +142,7 @@ func (s *story) underLoad(p *oldPKI) {
 	s.Cleanup(w.Stop)
 	s.must(w.Await(s.within(readyLimit), 50))
 
-	b := backedUp{s, filepath.Join(s.TempDir(), "backups")}
+	b := backedUp{s, s.TempDir()} // it is there: an import reads it first
 	c := b.spec()
 	c.Options.Etcd.Version = oldVersion
 	file, err := s.WriteSpec(c)
