@@ -243,6 +243,11 @@ func (t *Term) PutInventoryPast(ctx context.Context, p cke.InventoryPast) error 
 	return t.write(WithActor(ctx, "inventory"), "PutInventoryPast", func(s *Store) error {
 		t.ofInventory()
 		s.world.stock.past = p
+		for address := range p.Serials {
+			if n := s.world.at(address); n != nil {
+				n.read = true
+			}
+		}
 		return nil
 	})
 }

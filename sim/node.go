@@ -19,6 +19,7 @@ type Node struct {
 	alias         string // another host by which a foreign member on it is known; empty: none
 	left          bool   // it is there no more
 	succeeds      bool   // it has the address of a machine that left
+	read          bool   // an inventory was read while it was declared
 	sshPort       int
 
 	on, frozen bool

@@ -12,6 +12,9 @@ func (n *Node) Succeed(name string) *Node {
 	w := n.world
 	next := &Node{world: w, name: name, address: n.address, sshPort: n.sshPort, on: true, hostKey: n.hostKey + 1, pinned: n.pinned, succeeds: true}
 	next.wipe()
+	if !n.read {
+		next.pinned = next.hostKey // cke cannot know that another one is
+	}
 	n.change("leaves, and "+name+" gets its address", func() {
 		n.powerOff()
 		n.wipe()
