@@ -14,3 +14,10 @@ func Situations() []Situation {
 
 // CertificatesOf are files that a member starts with, as they are issued at a time.
 func CertificatesOf(now time.Time) []cke.File { return filesOf(now, cke.Authorities{}) }
+
+// At is the machine that has an address; nil: none.
+func (w *World) At(address string) *Node {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.at(address)
+}
