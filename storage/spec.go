@@ -107,6 +107,9 @@ func (s *Store) storedSpec(ctx context.Context, cluster string) (spec cke.Spec, 
 	if errors.Is(err, cke.ErrNotFound) {
 		return spec, 0, noCluster(cluster)
 	}
+	if errors.Is(err, cke.ErrMalformed) {
+		err = undecoded(s.keys.spec(cluster), err)
+	}
 	return spec, mod, s.fail("read the cluster file of "+cluster, err)
 }
 

@@ -154,3 +154,31 @@ func TestInterruptRunning_ReportsInAStableOrder(t *testing.T) {
 		at += i
 	}
 }
+
+// What says who the cluster is has a code of its own if it cannot be decoded, with its key.
+func TestStore_NamesTheKeyOfAClusterThatCannotBeDecoded(t *testing.T) {
+	s := newStore(t)
+	ctx := testContext(t)
+	setCluster(t, s, "prod")
+	term := campaign(t, s, "prod", "here")
+	if err := term.CreateIncarnation(ctx, cke.NewIncarnation(testCluster("prod"), nil, time.Now())); err != nil {
+		t.Fatal(err)
+	}
+	named := func(what, key string, err error) {
+		t.Helper()
+		var e *cke.Error
+		if !errors.As(err, &e) || e.Code != cke.CodeStored || !errors.Is(err, cke.ErrMalformed) || !strings.Contains(e.What, key) || e.Try == "" {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	damage(t, s, s.keys.incarnation("prod"))
+	_, err := term.Identity(ctx)
+	named("the leader daemon's identity", s.keys.incarnation("prod"), err)
+	_, err = s.Identity(ctx, "prod")
+	named("the identity", s.keys.incarnation("prod"), err)
+	damage(t, s, s.keys.spec("prod"))
+	_, err = term.Spec(ctx)
+	named("the leader daemon's cluster file", s.keys.spec("prod"), err)
+	_, err = s.Spec(ctx, "prod")
+	named("the cluster file", s.keys.spec("prod"), err)
+}
