@@ -87,6 +87,7 @@ func (in *Input) leftByDeletion(stops []cke.Join) (foreign []cke.Problem, couldS
 		for _, m := range list {
 			ours := slices.DeleteFunc(slices.Concat(lives[life], in.Identity.Ended), func(j cke.Join) bool { return !in.is(m, j) })
 			_, there := in.stopped(m)
+			there = there || in.staysDown(m)
 			b.count(nameOf(m), !m.Learner, !there && !slices.ContainsFunc(ours, func(j cke.Join) bool { return hasJoin(stops, j.ID) }))
 			if p := in.foreignLeft(m); len(ours) == 0 && !there && !m.Learner && p != nil {
 				strange = append(strange, *p)
@@ -101,6 +102,23 @@ func (in *Input) leftByDeletion(stops []cke.Join) (foreign []cke.Problem, couldS
 		foreign = nil
 	}
 	return foreign, couldServe
+}
+
+// staysDown reports whether the container of a member is on a node that answers, does not run, and is not started by its engine.
+func (in *Input) staysDown(m cke.Member) bool {
+	down := false
+	for _, n := range in.Seen.Nodes {
+		for _, c := range n.Containers {
+			if peer := c.PeerURL(); !n.Answered() || peer == "" || !slices.Contains(m.PeerURLs, peer) {
+				continue
+			}
+			if !c.Down() {
+				return false
+			}
+			down = true
+		}
+	}
+	return down
 }
 
 // foreignLeft is why a deletion waits for a foreign member; nil: it does not.

@@ -1,6 +1,7 @@
 package strategy_test
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 
@@ -35,6 +36,13 @@ func TestDecide_DeletesOnlyWhatCannotServeWithoutIt(t *testing.T) {
 		{"one of those answers", deleting(formed(3).stranger("f1", "f2").silent(3).with(func(s *scene) {
 			s.Seen.Etcd.Endpoints = append(s.Seen.Etcd.Endpoints, cke.EndpointStatus{URL: "https://10.9.9.9:2379", MemberID: "id-f1", ClusterID: s.endpoint(1).ClusterID})
 		}), "n3", "f1", "f2"), []string{"CKE313 f1"}},
+		{"their containers stay down", deleting(formed(3).stranger("f1", "f2", "f3", "f4").with(func(s *scene) {
+			for i := range 3 {
+				s.Seen.Nodes[i].Containers = append(s.Seen.Nodes[i].Containers, cke.Container{Name: "etcd", State: cke.ContainerExited, KeptDown: true,
+					Place: cke.Join{Node: s.Seen.Nodes[i].Node, ClientPort: 12379, PeerPort: 12380}.Place()})
+				s.Seen.Etcd.Members[3+i].PeerURLs = []string{fmt.Sprintf("https://10.0.0.%d:12380", i+1)}
+			}
+		})), nil},
 		{"foreign voters are no quorum", deleting(formed(3).stranger("f1", "f2")), nil},
 		{"a deletion that is sealed", deleting(formed(3).stranger("f1", "f2", "f3", "f4").with(func(s *scene) { s.Sealed = true })), nil},
 	} {
