@@ -55,6 +55,7 @@ type nemesis struct {
 	judged bool
 	// recovers: a person goes on from one member, since what is needed of the others is gone.
 	recovers bool
+	said     said
 	// healed is when the last fault ended.
 	healed time.Time
 }

@@ -21,6 +21,7 @@ var (
 	schedules = flag.Uint64("schedules", 0, "how many random schedules to play; 0: 12000, or 1200 with -short")
 	goOn      = flag.Bool("go-on", false, "play all random schedules, also after one has failed")
 	firstSeed = flag.Uint64("first", 1, "seed of the first of them")
+	aboutFlag = flag.String("about", "", "play only those that are about this operation")
 )
 
 // TestCluster_KeepsItsPromisesInRandomSchedules plays faults of every kind by chance, then heals the world. What must
@@ -46,6 +47,9 @@ func TestCluster_KeepsItsPromisesInRandomSchedules(t *testing.T) {
 		t.Run(fmt.Sprint(worker), func(t *testing.T) {
 			t.Parallel()
 			for seed := *firstSeed + worker; seed < *firstSeed+n && (*goOn || !failed.Load()); seed += workers {
+				if *aboutFlag != "" && aboutOf(seed) != *aboutFlag {
+					continue
+				}
 				if faults := random(t, seed, nil); faults != nil {
 					failed.Store(true)
 					t.Errorf("seed %d:\n%s\nreplay: go test ./sim -run 'TestCluster_KeepsItsPromisesInRandomSchedules$' -v -seed=%d", seed, strings.Join(faults, "\n"), seed)
@@ -193,7 +197,10 @@ func (s *stage) deleted(n *nemesis) (faults []string) {
 		s.pass(time.Minute) // all is stored
 		n.hide()
 	}
-	n.over = false
+	n.over, n.said = false, said{}
+	if n.focus == wrongWord {
+		n.callsDeleted()
+	}
 	s.Store().RequestDelete()
 	last := s.Calls() + 20 + n.IntN(100)
 	cancel := s.Calls() + n.IntN(100) // beyond last: nobody does; after it they ask again
@@ -241,6 +248,7 @@ func (s *stage) deleted(n *nemesis) (faults []string) {
 	if s.OnlyDeclared() { // its members go on
 		return faults
 	}
+	n.reinstalls()
 	for _, j := range joins {
 		node := s.Node(j.Node.Name())
 		containers, _ := node.Look()
