@@ -76,7 +76,11 @@ func (c *checker) OnlyDeclared() bool { return c.declared }
 // check observes who serves now.
 func (c *checker) check() {
 	c.couldSee()
-	leaders := slices.DeleteFunc(c.leaders(), c.onWord)
+	all := c.leaders()
+	leaders := slices.DeleteFunc(slices.Clone(all), c.onWord)
+	if len(leaders) == 1 && len(all) > 1 {
+		c.world.mark(ReturnServes)
+	}
 	c.checkFence()
 	c.checkTrust()
 	c.checkArguments()

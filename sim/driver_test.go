@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"cke"
+	"cke/clusterfile"
 	"cke/op"
 	"cke/sabakan/keep"
 	"cke/server/strategy"
@@ -72,13 +73,23 @@ func play(t *testing.T, nodes int, scene func(s *stage)) {
 
 func newStage(t testing.TB, nodes int) *stage {
 	s := &stage{World: sim.New(clusterName, time.Now), t: t, replace: cke.ReplaceManual, target: fromBackup.Target, agents: newAgents()}
-	s.Closed = closed
+	s.Closed, s.Verify = closed, verified
 	s.Scheduler = s.Schedule(&sim.Scheduler{Settle: synctest.Wait})
 	for i := 1; i <= nodes; i++ {
 		s.AddNode(fmt.Sprintf("n%d", i), fmt.Sprintf("10.0.0.%d", i))
 	}
 	s.declare(s.Nodes()...)
 	return s
+}
+
+// verified is what `ckecli cluster set` says of a file, but for how etcd is to run: what cannot work is tried there.
+func verified(c cke.Cluster) error {
+	c.Options.Etcd = cke.EtcdOptions{}
+	text, err := cke.MarshalCluster(c)
+	if err == nil {
+		_, _, err = clusterfile.ParseCluster("cluster.yml", text)
+	}
+	return err
 }
 
 // declare sets the spec to a cluster of these nodes.

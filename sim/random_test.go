@@ -41,7 +41,12 @@ func TestCluster_KeepsItsPromisesInRandomSchedules(t *testing.T) {
 	if n == 0 {
 		n = uint64(some(12000))
 	}
-	t.Cleanup(func() { reached.check(t, n) })
+	t.Cleanup(func() {
+		if *aboutFlag != "" { // these reach what they are about
+			n = 0
+		}
+		reached.check(t, n)
+	})
 	var failed atomic.Bool
 	for worker := range uint64(workers) {
 		t.Run(fmt.Sprint(worker), func(t *testing.T) {

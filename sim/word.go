@@ -86,6 +86,7 @@ func (d *Daemon) sees(c *container) {
 		on := wordOn{o.id, c.Join}
 		if _, seen := d.sight.saw[on]; !seen && slices.Contains(o.nodes, c.node.name) {
 			d.sight.saw[on] = d.world.taken.calls
+			d.world.mark(ReturnSeen)
 		}
 	}
 }
@@ -151,6 +152,9 @@ func (w *World) shows(j cke.Join) bool {
 func (c *checker) believes(by *Daemon, actor string, o word, joins []cke.Join, returned []string) {
 	if c.taken.excused == nil {
 		c.taken.excused = map[cke.JoinID]bool{}
+	}
+	if returned != nil {
+		c.world.mark(ReturnRecorded)
 	}
 	for _, j := range joins {
 		first, saw := by.sight.saw[wordOn{o.id, j.ID}]
