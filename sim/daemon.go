@@ -49,7 +49,7 @@ func (w *World) NewDaemon() *Daemon {
 	defer w.mu.Unlock()
 	w.store.term++
 	d := &Daemon{world: w, number: int(w.store.term), listed: map[string]int{}, compared: map[string]bool{},
-		sight: sight{map[wordOn]int{}, map[cke.JoinID]int{}, map[string]int{}, 0}}
+		sight: sight{map[wordOn]int{}, map[cke.JoinID]int{}, map[cke.JoinID]int{}, map[string]int{}, 0}}
 	d.ctx, d.cancel = context.WithCancelCause(context.Background())
 	d.commands.d = d
 	d.term = &Term{d: d, number: w.store.term, since: w.now(), changed: make(chan struct{}, 1)}

@@ -13,6 +13,8 @@ import (
 type word struct {
 	id    string // of the order
 	nodes []string
+	// remembers: what was seen counts also once it is silent again. A deletion goes by what it sees.
+	remembers bool
 }
 
 // wordOn is a membership on such a machine.
@@ -41,6 +43,7 @@ type voting struct {
 // sight is what a daemon saw, and asked for, of members on machines that orders call destroyed: each by the number of calls.
 type sight struct {
 	saw      map[wordOn]int     // the first time since the order
+	last     map[cke.JoinID]int // the last time
 	asked    map[cke.JoinID]int // the last time
 	began    map[string]int     // a step of the operation, by actor
 	operates int                // the operation
@@ -50,11 +53,11 @@ type sight struct {
 func (s *Store) words() (all []word) {
 	for _, t := range s.requests.Tasks {
 		if t.Kind == cke.TaskRestore && t.Restore != nil && t.Restore.Destroyed != nil {
-			all = append(all, word{t.ID, t.Restore.Destroyed})
+			all = append(all, word{t.ID, t.Restore.Destroyed, true})
 		}
 	}
 	if inc := s.identity.Incarnation; inc != nil && inc.State == cke.Restoring && inc.Restore != nil {
-		all = append(all, word{inc.Restore.ID, inc.Restore.Order.Destroyed})
+		all = append(all, word{inc.Restore.ID, inc.Restore.Order.Destroyed, true})
 	}
 	if s.spec.Deleting() && s.spec.Destroyed != nil {
 		all = append(all, s.wordOfDeletion())
@@ -63,7 +66,7 @@ func (s *Store) words() (all []word) {
 }
 
 func (s *Store) wordOfDeletion() word {
-	return word{"deletion " + s.spec.DeleteRequestedAt.String(), s.spec.Destroyed}
+	return word{"deletion " + s.spec.DeleteRequestedAt.String(), s.spec.Destroyed, false}
 }
 
 // calls counts the calls of daemons, and when each step of an operation made its first one.
@@ -84,7 +87,11 @@ func (d *Daemon) sees(c *container) {
 	}
 	for _, o := range d.world.store.words() {
 		on := wordOn{o.id, c.Join}
-		if _, seen := d.sight.saw[on]; !seen && slices.Contains(o.nodes, c.node.name) {
+		if !slices.Contains(o.nodes, c.node.name) {
+			continue
+		}
+		d.sight.last[c.Join] = d.world.taken.calls
+		if _, seen := d.sight.saw[on]; !seen {
 			d.sight.saw[on] = d.world.taken.calls
 			d.world.mark(ReturnSeen)
 		}
@@ -159,8 +166,8 @@ func (c *checker) believes(by *Daemon, actor string, o word, joins []cke.Join, r
 	for _, j := range joins {
 		first, saw := by.sight.saw[wordOn{o.id, j.ID}]
 		since, shows := c.taken.visible[j.ID]
-		missed := shows && since < by.sight.began[actor] && by.sight.asked[j.ID] < since
-		known := !c.world.late && !c.world.stale && (saw && first < by.sight.operates || missed)
+		ignored := shows && since < by.sight.began[actor] && (by.sight.asked[j.ID] < since || by.sight.last[j.ID] > by.sight.began[actor])
+		known := !c.world.late && !c.world.stale && (saw && o.remembers && first < by.sight.operates || ignored)
 		c.taken.excused[j.ID] = slices.Contains(o.nodes, j.Node.Name()) && !slices.Contains(returned, j.Node.Name()) && !known
 	}
 }
@@ -178,7 +185,7 @@ func (c *checker) startsRestored(by *Daemon, actor string, id cke.Identity) {
 		}
 	})
 	if runs < majority(len(id.Joins)) {
-		c.believes(by, actor, word{inc.Restore.ID, inc.Restore.Order.Destroyed}, id.Superseded(), inc.Restore.Returned)
+		c.believes(by, actor, word{inc.Restore.ID, inc.Restore.Order.Destroyed, true}, id.Superseded(), inc.Restore.Returned)
 	}
 }
 

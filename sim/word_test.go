@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"testing"
 	"time"
 
 	"cke"
@@ -174,16 +175,22 @@ func blindTo(in *strategy.Input, nodes []string) {
 	}
 }
 
-// forgetsReturned is a ledger that does not store what was seen of machines that an order calls destroyed.
-type forgetsReturned struct{ cke.Ledger }
-
-func (f forgetsReturned) UpdateIncarnation(ctx context.Context, inc cke.Incarnation) error {
-	if inc.Restore != nil {
-		r := *inc.Restore
-		r.Returned = nil
-		inc.Restore = &r
+// forgetful of what fell silent again: what is on record of machines that an order calls destroyed does not count for Decide, where is says so.
+func forgetsSilent(is func(cke.Identity) bool) func(*strategy.Input) {
+	return func(in *strategy.Input) {
+		inc := in.Identity.Incarnation
+		if inc == nil || inc.Restore == nil || inc.Restore.Returned == nil || !is(in.Identity) {
+			return
+		}
+		known, r := *inc, *inc.Restore
+		r.Returned = slices.DeleteFunc(slices.Clone(r.Returned), func(name string) bool {
+			shows := slices.ContainsFunc(in.Seen.Nodes, func(n cke.NodeStatus) bool { return n.Node.Name() == name && n.Answered() })
+			return !shows && !slices.ContainsFunc(in.Identity.Superseded(), func(j cke.Join) bool {
+				return j.Node.Name() == name && slices.ContainsFunc(in.Seen.Etcd.Superseded, func(e cke.EndpointStatus) bool { return e.Join == j.ID && e.Problem == "" })
+			})
+		})
+		known.Restore, in.Identity.Incarnation = &r, &known
 	}
-	return f.Ledger.UpdateIncarnation(ctx, inc)
 }
 
 // comes lets what a mutation called destroyed come back and go again.
@@ -193,38 +200,66 @@ var comes = slices.Repeat([]func(*nemesis, *sim.Node){func(n *nemesis, _ *sim.No
 	}
 }}, 4)
 
-// called calls machines destroyed, and does something before that is ordered.
-func called(before func(*nemesis)) func(*nemesis) {
+// wrongOf calls most machines destroyed in an order; while that waits for the rest, as when says, they come back and are cut off again.
+func wrongOf(when func(cke.Identity) bool) func(*nemesis) {
 	return func(n *nemesis) {
+		s := n.s
 		if n.losesSight(); n.said.nodes == nil {
 			return
 		}
-		n.s.pass(time.Minute)
-		before(n)
+		s.pass(time.Minute)
 		n.said.at = 0
 		o := n.fromBackup()
 		o.Destroyed = slices.Clone(n.said.nodes)
-		n.s.order(o)
+		others := func(do func(*sim.Node)) {
+			s.eachNode(func(node *sim.Node) {
+				if !slices.Contains(n.said.nodes, node.Name()) {
+					do(node)
+				}
+			})
+		}
+		waits := when == nil
+		if n.pause(waits); !waits {
+			s.Judge = func(int, sim.Call) sim.Verdict {
+				if id := s.Store().Identity(); !waits && id.Incarnation.State == cke.Restoring && when(id) {
+					waits = true
+					others((*sim.Node).PowerOff)
+				}
+				return sim.Proceed
+			}
+		}
+		s.order(o)
+		s.until(10*time.Minute, func() bool { return waits })
+		s.pass(time.Minute)
+		whole := n.IntN(2) == 0
+		for _, name := range n.said.nodes {
+			s.Node(name).RefuseKey(!whole)
+			n.powers(s.Node(name))
+		}
+		s.pass(2 * time.Minute)
+		for _, name := range n.said.nodes {
+			s.Cut(sim.Management, name)
+		}
+		s.pass(time.Minute)
+		others((*sim.Node).PowerOn)
+		n.pause(false)
+		s.pass(10 * time.Minute)
 	}
 }
+
+// always is whatever is on record.
+func always(cke.Identity) bool { return true }
 
 // twoServe is what the checker says of two clusters that serve.
 var twoServe = []string{"two clusters serve under one name", "another cluster serves", "while a member of the one before runs"}
 
 // wordMutations take away what keeps the word of an operator from counting for more than what was seen.
 var wordMutations = []mutation{
-	{name: "what is seen of a destroyed node goes on record", wrap: func(_ *stage, e op.Env) op.Env { e.Ledger = forgetsReturned{e.Ledger}; return e },
-		begin: called(func(*nemesis) {}), often: comes, wants: twoServe},
+	{name: "what is seen of a destroyed node stays on record", blind: forgetsSilent(always), begin: wrongOf(always), often: comes, wants: twoServe},
+	{name: "and counts after the start is on record", blind: forgetsSilent(cke.Identity.Started), begin: wrongOf(cke.Identity.Started), often: comes, wants: twoServe},
 	{name: "members on destroyed nodes are asked while a restore waits", blind: func(in *strategy.Input) { in.Seen.Etcd.Superseded = nil },
-		begin: called(func(*nemesis) {}), often: comes, wants: twoServe},
-	{name: "what is seen counts after the start is on record", blind: func(in *strategy.Input) {
-		if inc := in.Identity.Incarnation; inc != nil && inc.Restore != nil && inc.Restore.Returned != nil && in.Identity.Started() {
-			known, r := *inc, *inc.Restore
-			r.Returned = nil
-			known.Restore, in.Identity.Incarnation = &r, &known
-		}
-	}, begin: called(func(*nemesis) {}), often: comes, wants: twoServe},
-	{name: "what is seen counts while an order waits", blind: func(in *strategy.Input) {
+		begin: wrongOf(always), often: comes, wants: twoServe},
+	{name: "what is seen of destroyed nodes counts while an order waits", blind: func(in *strategy.Input) {
 		if inc := in.Identity.Incarnation; in.Requests.Hold != nil && inc != nil && inc.State == cke.Formed {
 			for _, t := range in.Requests.Tasks {
 				if t.Restore != nil {
@@ -232,7 +267,7 @@ var wordMutations = []mutation{
 				}
 			}
 		}
-	}, begin: called(func(n *nemesis) { n.pause(true) }), often: comes, wants: twoServe},
+	}, begin: wrongOf(nil), often: comes, wants: twoServe},
 	{name: "what a deletion calls destroyed is asked again", wrap: func(s *stage, e op.Env) op.Env {
 		if s.Store().Spec().Deleting() {
 			e.Etcd = unanswered{e.Etcd, s}
@@ -276,4 +311,43 @@ func (u believed) Machine(n cke.Node) cke.Machine {
 		return goneMachine{u.Machines.Machine(n)}
 	}
 	return u.Machines.Machine(n)
+}
+
+// That machines are called destroyed which come back once what took their place serves is no fault of cke, which stops their members.
+func TestChecker_ExcusesWhatNobodyCouldKnow(t *testing.T) {
+	play(t, 3, func(s *stage) {
+		down := calledDestroyed(t, s, refuseKey)
+		s.order(destroyedOrders["restore"])
+		if !s.until(convergence, s.restored) {
+			t.Fatal("not restored")
+		}
+		for _, n := range down {
+			n.PowerOn()
+		}
+		s.pass(time.Minute)
+		s.unbroken(t)
+		for _, n := range down {
+			n.RefuseKey(false)
+		}
+		if s.Marks()[sim.ReturnServes] == 0 || !s.until(convergence, s.settled) {
+			t.Errorf("%v: %v", s.Marks(), s.World)
+		}
+	})
+}
+
+// A daemon that saw them, and starts what takes their place all the same, does what no daemon may.
+func TestChecker_NoticesARestoreBesideWhatWasSeen(t *testing.T) {
+	play(t, 3, func(s *stage) {
+		s.blind = forgetsSilent(always)
+		down := calledDestroyed(t, s, refuseKey)
+		s.order(destroyedOrders["restore"])
+		s.onceStarted(t, s.Node("n1").PowerOff)
+		s.serveLate(t, down)
+		for _, n := range down {
+			n.FilterClientPort(true)
+		}
+		s.Node("n1").PowerOn()
+		s.pass(30 * time.Minute)
+		s.mustViolate(t, twoServe...)
+	})
 }
