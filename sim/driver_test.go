@@ -251,6 +251,7 @@ func (d *driver) round(ctx context.Context) (again time.Duration, err error) {
 	if dec.Converged && dec.Operation == nil && dec.Blockers == nil {
 		maps.DeleteFunc(d.failures, func(key string, _ strategy.Failure) bool { return !strategy.OfQueued(in, key) })
 	}
+	d.followsFormer(spec, in)
 	d.note(in, dec)
 	d.follows(spec, in)
 	if dec.Operation != nil {
