@@ -19,7 +19,6 @@ func TestTwins_TheOnlyOneInSightContinuesAlone(t *testing.T) {
 			t.Fatal("n1 does not continue alone")
 		}
 		s.Cut("n2", "n3")
-		s.tell = t.Logf
 		n := s.person()
 		n.healed = time.Now()
 		s.until(30*time.Minute, func() bool { n.attend(); return false })
