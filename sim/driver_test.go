@@ -408,7 +408,7 @@ func (o told) Stages() []op.Stage {
 	return op.Around(o.Operation.Stages(), func(i int, s op.Step) op.Step {
 		do := s.Run
 		s.Run = func(ctx context.Context, e op.Env) error {
-			return do(sim.WithActor(ctx, fmt.Sprintf("%02d %s", i, s.Node)), e)
+			return do(sim.WithActor(ctx, fmt.Sprintf("%02d %s %s", i, s.Node, s.Name)), e)
 		}
 		return s
 	})
