@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"cke"
-	"cke/clusterfile"
 	"cke/op"
 	"cke/sabakan/keep"
 	"cke/server/strategy"
@@ -80,16 +79,6 @@ func newStage(t testing.TB, nodes int) *stage {
 	}
 	s.declare(s.Nodes()...)
 	return s
-}
-
-// verified is what `ckecli cluster set` says of a file, but for how etcd is to run: what cannot work is tried there.
-func verified(c cke.Cluster) error {
-	c.Options.Etcd = cke.EtcdOptions{}
-	text, err := cke.MarshalCluster(c)
-	if err == nil {
-		_, _, err = clusterfile.ParseCluster("cluster.yml", text)
-	}
-	return err
 }
 
 // declare sets the spec to a cluster of these nodes.
