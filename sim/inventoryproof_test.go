@@ -109,8 +109,14 @@ var inventoryMutations = []mutation{
 	{name: "machines of other clusters, in an inventory", wants: []string{"a node of cluster other"}, stock: &stocked{blind: func(in *sabakan.Input) {
 		in.Taken, in.TakenProblem = nil, ""
 	}}, store: func(s *stage) { s.Store().GiveTwice() }, often: slices.Concat(retires, []func(*nemesis, *sim.Node){func(_ *nemesis, node *sim.Node) { node.GiveTo("other") }})},
-	{name: "the status of the daemon that leads, in an inventory", wants: []string{"by a status that another daemon reported"}, stock: &stocked{former: true},
-		often: slices.Concat(retires, []func(*nemesis, *sim.Node){func(n *nemesis, _ *sim.Node) { n.depose() }})},
+	{name: "the status of the daemon that leads, in an inventory", wants: []string{"by a status that another daemon reported"}, stock: &stocked{former: true}, begin: func(n *nemesis) {
+		for i := range 3 { // a daemon was told once, and the next one is told again
+			n.voter(i).InventorySays(cke.HostRetired, time.Minute)
+			n.s.pass(time.Duration(1+n.IntN(12)) * time.Second)
+			n.depose()
+			n.s.pass(time.Minute)
+		}
+	}},
 	{name: "many machines that turn bad at once", wants: []string{"though many machines turned bad"}, stock: &stocked{blind: func(in *sabakan.Input) {
 		states := statesOf(in)
 		in.Past.Hosts = maps.Clone(in.Past.Hosts)
