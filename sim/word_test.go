@@ -239,6 +239,7 @@ func wrongOf(when func(cke.Identity) bool) func(*nemesis) {
 		s.pass(2 * time.Minute)
 		for _, name := range n.said.nodes {
 			s.Cut(sim.Management, name)
+			others(func(node *sim.Node) { s.Cut(node.Name(), name) })
 		}
 		s.pass(time.Minute)
 		others((*sim.Node).PowerOn)
