@@ -350,3 +350,10 @@ func (s *stage) declared() []string {
 	}
 	return names
 }
+
+// write lets a client write through some node.
+func (n *nemesis) write() {
+	nodes := n.s.everyNode()
+	n.writes++
+	n.s.Write(nodes[n.IntN(len(nodes))], fmt.Sprintf("w%d", n.writes))
+}

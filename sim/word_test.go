@@ -34,7 +34,7 @@ func (n *nemesis) pursueWord() {
 	case n.said.at > s.Calls():
 	case n.said.at > 0:
 		n.saysDestroyed()
-	case n.IntN(24) == 0 && inc.State == cke.Formed && !s.asks(cke.TaskRestore): // it is over
+	case n.IntN(24) == 0 && inc.State == cke.Formed && !s.asks(cke.TaskRestore) && !s.Store().Spec().Deleting(): // it is over
 		for _, name := range n.said.nodes {
 			n.isBack(s.Node(name))
 		}
