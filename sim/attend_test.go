@@ -48,6 +48,7 @@ func (n *nemesis) attend() {
 	n.disown(dec.Blockers)
 	n.expelled(dec.Blockers)
 	n.sweep(dec.Blockers)
+	n.leaveBehind(dec.Blockers)
 	if inc != nil && (inc.State == cke.Restoring || inc.State == cke.Awaiting) && dec.Operation == nil && dec.Blockers != nil && !n.s.frozenFor(cke.FreezeOlderStore) && !n.s.asks(cke.TaskRestore) {
 		n.s.order(n.fromBackup())
 	}

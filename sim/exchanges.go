@@ -52,6 +52,7 @@ type stockOf struct {
 	against, off []string // as it began to look at everything
 	known        []known
 	chosen       chosen
+	overrides    map[string]bool // changes in spite of many machines that turned bad, by hash
 }
 
 // exchanged is a revision that an inventory led to.
@@ -59,7 +60,7 @@ type exchanged struct {
 	at    time.Time // by the clock of its daemon
 	cause cke.InventoryCause
 	old   string
-	// orderedAt is when an operator ordered it in spite of what was reported then, by the world's clock; zero: none did.
+	// orderedAt is when an operator ordered it in spite of many machines that had turned bad, by the world's clock; zero: none did.
 	orderedAt time.Time
 }
 
@@ -142,6 +143,16 @@ func (d *Daemon) Chooses(s cke.Status, readAt, now time.Time) {
 		}
 	}
 	d.retold()
+}
+
+// Overrides takes note of a change that an order with this hash confirms in spite of many machines that turned bad.
+func (d *Daemon) Overrides(hash string) {
+	d.world.mu.Lock()
+	defer d.world.mu.Unlock()
+	if d.stock.overrides == nil {
+		d.stock.overrides = map[string]bool{}
+	}
+	d.stock.overrides[hash] = true
 }
 
 func both(a, b []string) (all []string) {
@@ -237,7 +248,7 @@ func (w *World) wasExchanged(d *Daemon, e cke.InventoryEdit, by chosen) {
 		w.doesGood(by, e, what)
 	}
 	moved := exchanged{at: d.host(), cause: e.Cause, old: old}
-	if e.Order != nil {
+	if e.Order != nil && d.stock.overrides[e.Order.Hash] {
 		moved.orderedAt = w.now()
 	}
 	i.moved = append(i.moved, moved)

@@ -8,7 +8,7 @@ import (
 
 // Situations are those that schedules have to reach.
 func Situations() []Situation {
-	return []Situation{LandedLate, Elected, NoQuorum, HostsApart, DeposedWithin, DeclaredAgain, BeforeDeletion, TwoHistories, FormerStarted, BesideKept, BesideGivenUp, BesideLost, BesideDamaged,
+	return []Situation{LandedLate, Elected, NoQuorum, HostsApart, DeposedWithin, DeclaredAgain, BeforeDeletion, TwoHistories, FormerStarted, BesideKept, BesideGivenUp, BesideLost, BesideDamaged, ReturnSeen, ReturnRecorded,
 		AgentGranted, AgentWaits, AgentRefused, AgentBack, AgentLost, AgentSilent, AgentBeside, AgentOutlives, SuccessorDeclared}
 }
 

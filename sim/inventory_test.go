@@ -21,6 +21,8 @@ type stock struct {
 	template cke.Template
 	// blind changes what Choose is given: for mutations.
 	blind func(*sabakan.Input)
+	// former: a daemon goes by the status of the one before until its second round: for mutations.
+	former bool
 }
 
 // inventory lets there be one, by which cke works in a mode. Its times fit schedules of minutes.
@@ -65,6 +67,9 @@ func (k *stock) beside(d *driver) {
 				k.blind(&in)
 			}
 			c := sabakan.Choose(in)
+			if c.Acceptance == sabakan.Overridden && c.Change != nil {
+				d.Overrides(c.Change.Hash)
+			}
 			if c.Stop != "" {
 				k.s.marks.add(mark{"inventory", stopMark(c.Stop), ""}, 1)
 			}
@@ -81,7 +86,14 @@ func (k *stock) beside(d *driver) {
 
 // follows lets what works with the inventory go by the last status.
 func (d *driver) follows(spec cke.Spec, in strategy.Input) {
-	if d.keeper != nil {
+	if d.keeper != nil && !d.stage.stock.former {
+		d.keeper.Update(cke.InventoryWanted{Spec: spec, Identity: in.Identity, Requests: in.Requests, Status: d.before()})
+	}
+}
+
+// followsFormer is follows before there is a status of this round.
+func (d *driver) followsFormer(spec cke.Spec, in strategy.Input) {
+	if k := d.stage.stock; k != nil && k.former && d.keeper != nil {
 		d.keeper.Update(cke.InventoryWanted{Spec: spec, Identity: in.Identity, Requests: in.Requests, Status: d.before()})
 	}
 }

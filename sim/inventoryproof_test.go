@@ -14,6 +14,7 @@ import (
 // stocked is how the inventory is where a safeguard of it is taken away.
 type stocked struct {
 	blind  func(*sabakan.Input)
+	former bool              // a daemon goes by the status of the one before
 	mode   cke.InventoryMode // empty: auto
 	settle time.Duration
 	perDay int // zero: many
@@ -38,7 +39,7 @@ func (k *stocked) begin(n *nemesis) {
 
 func (k *stocked) blinds(s *stage) {
 	if k != nil {
-		s.stock.blind = k.blind
+		s.stock.blind, s.stock.former = k.blind, k.former
 	}
 }
 
@@ -100,6 +101,14 @@ var inventoryMutations = []mutation{
 	{name: "machines of other clusters, in an inventory", wants: []string{"a node of cluster other"}, stock: &stocked{blind: func(in *sabakan.Input) {
 		in.Taken, in.TakenProblem = nil, ""
 	}}, store: func(s *stage) { s.Store().GiveTwice() }, often: slices.Concat(retires, []func(*nemesis, *sim.Node){func(_ *nemesis, node *sim.Node) { node.GiveTo("other") }})},
+	{name: "the status of the daemon that leads, in an inventory", wants: []string{"by a status that another daemon reported"}, stock: &stocked{former: true}, begin: func(n *nemesis) {
+		for i := range 3 { // a daemon was told once, and the next one is told again
+			n.voter(i).InventorySays(cke.HostRetired, time.Minute)
+			n.s.pass(time.Duration(1+n.IntN(12)) * time.Second)
+			n.depose()
+			n.s.pass(time.Minute)
+		}
+	}},
 	{name: "many machines that turn bad at once", wants: []string{"though many machines turned bad"}, stock: &stocked{blind: func(in *sabakan.Input) {
 		states := statesOf(in)
 		in.Past.Hosts = maps.Clone(in.Past.Hosts)

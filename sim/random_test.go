@@ -22,6 +22,7 @@ var (
 	goOn      = flag.Bool("go-on", false, "play all random schedules, also after one has failed")
 	firstSeed = flag.Uint64("first", 1, "seed of the first of them")
 	withStock = flag.Bool("inventories", false, "play only schedules with an inventory of the machines")
+	aboutFlag = flag.String("about", "", "play only those that are about this operation")
 )
 
 // TestCluster_KeepsItsPromisesInRandomSchedules plays faults of every kind by chance, then heals the world. What must
@@ -41,13 +42,21 @@ func TestCluster_KeepsItsPromisesInRandomSchedules(t *testing.T) {
 	if n == 0 {
 		n = uint64(some(12000))
 	}
-	t.Cleanup(func() { reached.check(t, n) })
+	t.Cleanup(func() {
+		if *aboutFlag != "" { // these reach what they are about
+			n = 0
+		}
+		reached.check(t, n)
+	})
 	var failed atomic.Bool
 	for worker := range uint64(workers) {
 		t.Run(fmt.Sprint(worker), func(t *testing.T) {
 			t.Parallel()
 			for i := worker; i < n && (*goOn || !failed.Load()); i += workers {
 				seed := nthSeed(i)
+				if *aboutFlag != "" && aboutOf(seed) != *aboutFlag {
+					continue
+				}
 				if faults := random(t, seed, nil); faults != nil {
 					failed.Store(true)
 					t.Errorf("seed %d:\n%s\nreplay: go test ./sim -run 'TestCluster_KeepsItsPromisesInRandomSchedules$' -v -seed=%d", seed, strings.Join(faults, "\n"), seed)
@@ -206,7 +215,10 @@ func (s *stage) deleted(n *nemesis) (faults []string) {
 		s.pass(time.Minute) // all is stored
 		n.hide()
 	}
-	n.over = false
+	n.over, n.said = false, said{}
+	if n.focus == wrongWord {
+		n.callsDeleted()
+	}
 	s.Store().RequestDelete()
 	last := s.Calls() + 20 + n.IntN(100)
 	cancel := s.Calls() + n.IntN(100) // beyond last: nobody does; after it they ask again
@@ -254,6 +266,7 @@ func (s *stage) deleted(n *nemesis) (faults []string) {
 	if s.OnlyDeclared() { // its members go on
 		return faults
 	}
+	n.reinstalls()
 	for _, j := range joins {
 		node := s.Node(j.Node.Name())
 		containers, _ := node.Look()
@@ -349,4 +362,11 @@ func (s *stage) declared() []string {
 		names = append(names, n.Name())
 	}
 	return names
+}
+
+// write lets a client write through some node.
+func (n *nemesis) write() {
+	nodes := n.s.everyNode()
+	n.writes++
+	n.s.Write(nodes[n.IntN(len(nodes))], fmt.Sprintf("w%d", n.writes))
 }

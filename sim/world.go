@@ -40,6 +40,8 @@ type World struct {
 	events   int                              // counts what happened, by whomever
 	// Closed reports whether a window is closed from one time to another; nil: none is judged.
 	Closed func(w cke.Window, from, to time.Time) bool
+	// Verify is why a cluster file is not accepted; nil: any is.
+	Verify func(cke.Cluster) error
 	added  int // counts additions of members
 	// grantedBy is the daemon that gave an agent its lease last.
 	grantedBy int
