@@ -74,3 +74,20 @@ func (i Identity) continuesFrom() (incarnation string, is bool) {
 	}
 	return inc.Replaced[len(inc.Replaced)-1], true
 }
+
+// OverByStart returns the incarnations of which marks say that they are over only since the start of restored members is on record.
+func (i Identity) OverByStart() []string {
+	was := i
+	was.Joins = slices.Clone(i.Joins)
+	for k := range was.Joins {
+		was.Joins[k].StartedAt = time.Time{}
+	}
+	before := was.Over()
+	return slices.DeleteFunc(i.Over(), func(life string) bool { return slices.Contains(before, life) })
+}
+
+// Unmarked returns what a mark names once these incarnations are not over after all; fewer: it named one of them.
+func Unmarked(before, back []string) (left []string, fewer bool) {
+	left = slices.DeleteFunc(slices.Clone(before), func(id string) bool { return slices.Contains(back, id) })
+	return left, len(left) < len(before)
+}

@@ -1,0 +1,109 @@
+package op
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"cke"
+)
+
+// TakeBackStart takes the start of restored members back that is on record, while none of them ever ran, so that the recovery can be
+// canceled. What is taken back last is the record: until then another one may continue from any step.
+type TakeBackStart struct {
+	// Incarnation is the one that is restoring.
+	Incarnation string
+	// Founders are its memberships whose nodes answer: those of the others could not have a quorum.
+	Founders []cke.Join
+	// Nodes are those of the cluster that answer.
+	Nodes []cke.Node
+}
+
+var _ Operation = TakeBackStart{}
+
+// Name implements Operation.
+func (TakeBackStart) Name() string { return "take-back-start" }
+
+// Targets implements Operation.
+func (t TakeBackStart) Targets() []string { return joinNames(t.Founders) }
+
+// Stages implements Operation.
+func (t TakeBackStart) Stages() []Stage {
+	r := Restore{Incarnation: t.Incarnation, Founders: t.Founders}
+	unmark := onEach(t.Nodes, "unmark", 0, func(ctx context.Context, e Env, n cke.Node) error {
+		id, err := r.restoring(ctx, e)
+		if err != nil || !id.Started() {
+			return err
+		}
+		return e.Machines.Machine(n).UnmarkOver(ctx, e.Cluster, id.OverByStart())
+	})
+	return nonEmpty(r.each("empty-certificates", 0, emptyCertificates), unmark, Stage{{Name: "record-not-started", Run: func(ctx context.Context, e Env) error {
+		id, err := r.restoring(ctx, e)
+		if err != nil || !id.Started() {
+			return err
+		}
+		joins := slices.Clone(id.Joins)
+		for i := range joins {
+			joins[i].StartedAt = cke.Join{}.StartedAt
+		}
+		return e.Ledger.PutJoins(ctx, id, joins...)
+	}}})
+}
+
+// emptyCertificates lets a restored member that never ran serve nobody: a start that was requested before and lands late ends at once, because etcd does
+// not start with empty certificates.
+func emptyCertificates(ctx context.Context, e Env, inc cke.Incarnation, j cke.Join) error {
+	if err := neverRan(ctx, e, inc, j); err != nil {
+		return err
+	}
+	m := e.Machines.Machine(j.Node)
+	files, _, err := m.Certificates(ctx, j)
+	if err != nil {
+		return err
+	}
+	for i := range files {
+		files[i].Data = nil
+	}
+	if len(files) > 0 {
+		if err := m.PutFiles(ctx, j, files); err != nil {
+			return err
+		}
+	}
+	return neverRan(ctx, e, inc, j)
+}
+
+func neverRan(ctx context.Context, e Env, inc cke.Incarnation, j cke.Join) error {
+	c, err := e.Machines.Machine(j.Node).Container(ctx, j)
+	if err == nil && !inc.Restore.NeverRan(c) {
+		err = fmt.Errorf("container %s on %s may have run: %w", c.Name, j.Node.Name(), cke.ErrConflict)
+	}
+	return err
+}
+
+// recordPrepared stores which containers the restored members are about to be started with: as long as none of them ran, the start of a
+// recovery can be taken back. A restore from backups gives up what clients write until its members serve.
+func (r Restore) recordPrepared(ctx context.Context, e Env, id cke.Identity) (cke.Identity, error) {
+	if id.Incarnation.Restore.Order.Survivor == "" {
+		return id, nil
+	}
+	prepared := map[cke.JoinID]string{}
+	for _, f := range r.Founders {
+		c, err := e.Machines.Machine(f.Node).Container(ctx, f)
+		if err != nil {
+			return id, err
+		}
+		if !c.EverRan() {
+			prepared[f.ID] = c.ID
+		}
+	}
+	if maps.Equal(prepared, id.Incarnation.Restore.Prepared) {
+		return id, nil
+	}
+	inc, rest := *id.Incarnation, *id.Incarnation.Restore
+	rest.Prepared, inc.Restore = prepared, &rest
+	if err := e.Ledger.UpdateIncarnation(ctx, inc); err != nil {
+		return id, err
+	}
+	return r.restoring(ctx, e)
+}
