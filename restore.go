@@ -81,11 +81,11 @@ type Restoration struct {
 	// seen counts for more, so their members are stopped as those of other nodes, see Believed.
 	Returned []string `json:"returned,omitempty"`
 	// Fenced are memberships on such nodes whose containers were seen to be gone once the start of the restored members was on record: they
-	// serve nobody, also while their nodes do not answer. Reappeared are nodes of them that were seen with a member after that.
+	// serve no client, also while their nodes do not answer. Reappeared are nodes of them that were seen with a member after that.
 	Fenced     []JoinID `json:"fenced,omitempty"`
 	Reappeared []string `json:"reappeared,omitempty"`
 	// Prepared are the containers of the restored members, by their ids in their engines, as they were when the start of these members
-	// went on record: none of them had run. Only of a recovery; nil: no start is on record, or an earlier cke put it there.
+	// was put on record: none of them had run. Only of a recovery; nil: no start is on record, or an earlier cke put it there.
 	Prepared map[JoinID]string `json:"prepared,omitempty"`
 	// Members is the newest known member list of the incarnation before; nil: none was known.
 	Members []Member `json:"members,omitempty"`

@@ -23,7 +23,7 @@ func (r Restoration) Noted(nodes ...string) Restoration {
 	return r
 }
 
-// IsFenced reports whether a membership on a node that was named as destroyed, and answered since, is known to serve nobody.
+// IsFenced reports whether a membership on a node that was named as destroyed, and answered since, is known to serve no client.
 func (r *Restoration) IsFenced(j Join) bool {
 	return slices.Contains(r.Fenced, j.ID) && !slices.Contains(r.Reappeared, j.Node.Name())
 }
@@ -38,7 +38,7 @@ func with[T comparable](all []T, more ...T) []T {
 	return all
 }
 
-// NeverRan reports whether a container of a restored member is the one that was there when the start went on record, and has not run: a
+// NeverRan reports whether a container of a restored member is the one that was there when the start was put on record, and has not run: a
 // container that was made again since says nothing of the one before it.
 func (r *Restoration) NeverRan(c Container) bool {
 	return c.ID != "" && r.Prepared[c.Join] == c.ID && !c.EverRan()

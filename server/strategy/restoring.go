@@ -115,7 +115,7 @@ func restoring(in *Input) verdict {
 			blockers = append(blockers, *outdated)
 		}
 	}
-	if v := startTakenBack(in); v.given() {
+	if v := startWithdrawn(in); v.given() {
 		return v
 	}
 	fence := toFence(in, in.Identity.Joins)

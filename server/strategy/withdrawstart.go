@@ -7,15 +7,15 @@ import (
 	"cke/quorum"
 )
 
-// startTakenBack: the start of the restored members of a recovery is on record, none of them ever ran, and it is known by now that the
-// copied data lacks what may have been acknowledged. Once the start is taken back, the recovery is canceled as before its start.
-func startTakenBack(in *Input) verdict {
+// startWithdrawn: the start of the restored members of a recovery is on record, none of them ever ran, and it is known by now that the
+// copied data lacks what may have been acknowledged. Once the start is withdrawn, the recovery is canceled as before its start.
+func startWithdrawn(in *Input) verdict {
 	inc := in.Identity.Incarnation
 	if inc.Restore.Order.Survivor == "" || !in.Identity.Started() {
 		return pass()
 	}
 	outdated := outdatedRestore(in)
-	o := op.TakeBackStart{Incarnation: inc.ID, Nodes: answering(in)}
+	o := op.WithdrawStart{Incarnation: inc.ID, Nodes: answering(in)}
 	if outdated == nil {
 		return pass()
 	}
@@ -23,7 +23,7 @@ func startTakenBack(in *Input) verdict {
 	for _, j := range in.Identity.Joins {
 		n := in.node(j.Node)
 		c, _ := n.Of(j.ID)
-		e, _ := in.Seen.Etcd.Endpoint(j.ID)
+		e := in.reply(j)
 		switch {
 		case e.ClusterID != "" && e.ClusterID == inc.ClusterID, n.Answered() && !inc.Restore.NeverRan(c):
 			return pass()
@@ -36,5 +36,5 @@ func startTakenBack(in *Input) verdict {
 	if silent >= quorum.Of(len(in.Identity.Joins)) {
 		return pass()
 	}
-	return act(o, fmt.Sprintf("the start of the restored members, of which none ran, is taken back, so that the recovery is canceled: %s", outdated.Message))
+	return act(o, fmt.Sprintf("the start of the restored members, of which none ran, is withdrawn, so that the recovery is canceled: %s", outdated.Message))
 }

@@ -9,9 +9,9 @@ import (
 	"cke"
 )
 
-// TakeBackStart takes the start of restored members back that is on record, while none of them ever ran, so that the recovery can be
-// canceled. What is taken back last is the record: until then another one may continue from any step.
-type TakeBackStart struct {
+// WithdrawStart withdraws the start of restored members that is on record, while none of them ever ran, so that the recovery can be
+// canceled. The record comes last: until then another one may continue from any step.
+type WithdrawStart struct {
 	// Incarnation is the one that is restoring.
 	Incarnation string
 	// Founders are its memberships whose nodes answer: those of the others could not have a quorum.
@@ -20,16 +20,16 @@ type TakeBackStart struct {
 	Nodes []cke.Node
 }
 
-var _ Operation = TakeBackStart{}
+var _ Operation = WithdrawStart{}
 
 // Name implements Operation.
-func (TakeBackStart) Name() string { return "take-back-start" }
+func (WithdrawStart) Name() string { return "withdraw-start" }
 
 // Targets implements Operation.
-func (t TakeBackStart) Targets() []string { return joinNames(t.Founders) }
+func (t WithdrawStart) Targets() []string { return joinNames(t.Founders) }
 
 // Stages implements Operation.
-func (t TakeBackStart) Stages() []Stage {
+func (t WithdrawStart) Stages() []Stage {
 	r := Restore{Incarnation: t.Incarnation, Founders: t.Founders}
 	unmark := onEach(t.Nodes, "unmark", 0, func(ctx context.Context, e Env, n cke.Node) error {
 		id, err := r.restoring(ctx, e)
@@ -51,7 +51,7 @@ func (t TakeBackStart) Stages() []Stage {
 	}}})
 }
 
-// emptyCertificates lets a restored member that never ran serve nobody: a start that was requested before and lands late ends at once, because etcd does
+// emptyCertificates lets a restored member that never ran serve no client: a start that was requested before and lands late ends at once, because etcd does
 // not start with empty certificates.
 func emptyCertificates(ctx context.Context, e Env, inc cke.Incarnation, j cke.Join) error {
 	if err := neverRan(ctx, e, inc, j); err != nil {
@@ -82,7 +82,7 @@ func neverRan(ctx context.Context, e Env, inc cke.Incarnation, j cke.Join) error
 }
 
 // recordPrepared stores which containers the restored members are about to be started with: as long as none of them ran, the start of a
-// recovery can be taken back. A restore from backups gives up what clients write until its members serve.
+// recovery can be withdrawn. A restore from backups gives up what clients write until its members serve.
 func (r Restore) recordPrepared(ctx context.Context, e Env, id cke.Identity) (cke.Identity, error) {
 	if id.Incarnation.Restore.Order.Survivor == "" {
 		return id, nil
