@@ -2,8 +2,28 @@ package cke
 
 import (
 	"slices"
+	"strings"
 	"time"
 )
+
+// startMark ends what a mark names beside what a restore replaced: the incarnation whose start made that over. A start that was withdrawn, see
+// Restoration.Prepared, made nothing over, also if its mark remains or is made late.
+const startMark = "+"
+
+// OverBy reports whether a mark that names these says that an incarnation is over which is on record as current, or as the last to run.
+func (i *Incarnation) OverBy(over []string, life string) bool {
+	withdrawn := false
+	for _, id := range over {
+		switch by, is := strings.CutSuffix(id, startMark); {
+		case !is || i.Life(by) || i.WasReplaced(by):
+		case i.WasAbandoned(by):
+			withdrawn = true
+		default: // a later restore
+			return slices.Contains(over, life)
+		}
+	}
+	return !withdrawn && slices.Contains(over, life)
+}
 
 // NeedsDeleted reports whether Deleted is needed: cke made no member of an incarnation on record that was formed.
 func (i Identity) NeedsDeleted() bool {
@@ -40,7 +60,7 @@ func (i Identity) MarkedLater(nodes []NodeStatus) (marked []Node) {
 	}
 	from, continues := i.continuesFrom()
 	ids := append(i.IDs(), i.Deleted...)
-	known := func(id string) bool { return slices.Contains(ids, id) }
+	known := func(id string) bool { return slices.Contains(ids, strings.TrimSuffix(id, startMark)) }
 	for _, n := range nodes {
 		over := slices.DeleteFunc(slices.Clone(n.Over), i.gaveUp)
 		if !n.Answered() || len(over) == 0 {
@@ -49,7 +69,7 @@ func (i Identity) MarkedLater(nodes []NodeStatus) (marked []Node) {
 		later := !known(over[len(over)-1])
 		if continues && !slices.Contains(i.Deleted, from) { // what this store deleted is all on record
 			// A mark of which nothing is known may be of a cluster before, unless it came after one that is known.
-			later = slices.Contains(over, from) || later && slices.ContainsFunc(over, known) && !i.mayHaveForgotten(Join{StartedAt: time.Unix(0, 0)})
+			later = i.Incarnation.OverBy(n.Over, from) || later && slices.ContainsFunc(over, known) && !i.mayHaveForgotten(Join{StartedAt: time.Unix(0, 0)})
 		}
 		if later {
 			marked = append(marked, n.Node)
@@ -60,6 +80,7 @@ func (i Identity) MarkedLater(nodes []NodeStatus) (marked []Node) {
 
 // gaveUp reports whether an incarnation was given up before it served. A mark of it says nothing of what came before it.
 func (i Identity) gaveUp(id string) bool {
+	id = strings.TrimSuffix(id, startMark)
 	return i.Incarnation.WasAbandoned(id) || slices.Contains(i.GaveUp, id)
 }
 
@@ -73,21 +94,4 @@ func (i Identity) continuesFrom() (incarnation string, is bool) {
 		return "", false
 	}
 	return inc.Replaced[len(inc.Replaced)-1], true
-}
-
-// OverByStart returns the incarnations of which marks say that they are over only since the start of restored members is on record.
-func (i Identity) OverByStart() []string {
-	was := i
-	was.Joins = slices.Clone(i.Joins)
-	for k := range was.Joins {
-		was.Joins[k].StartedAt = time.Time{}
-	}
-	before := was.Over()
-	return slices.DeleteFunc(i.Over(), func(life string) bool { return slices.Contains(before, life) })
-}
-
-// Unmarked returns what a mark names once these incarnations are not over after all; fewer: it named one of them.
-func Unmarked(before, back []string) (left []string, fewer bool) {
-	left = slices.DeleteFunc(slices.Clone(before), func(id string) bool { return slices.Contains(back, id) })
-	return left, len(left) < len(before)
 }

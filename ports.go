@@ -95,8 +95,6 @@ type Machine interface {
 	// cluster are over: a store restored from an older copy may have one of them as a current one. Earlier marks remain;
 	// see Marked.
 	MarkOver(ctx context.Context, cluster string, ids []string) error
-	// UnmarkOver takes incarnations out of what marks on the node name as over: they are not. Other marks remain.
-	UnmarkOver(ctx context.Context, cluster string, ids []string) error
 	// RemoveVolume removes the membership's volume and all data in it. It may need the membership's image, and gets it.
 	RemoveVolume(ctx context.Context, j Join) error
 	// DataSize returns the size in bytes of the database in the volume of the membership's container; 0: there is none.

@@ -88,11 +88,6 @@ func overIsMarked(t *testing.T, n Node) {
 	if slices.Contains(n.Over(), "x") {
 		t.Error("shows what is over of another cluster")
 	}
-	is(t, "UnmarkOver of another", n.UnmarkOver(ctx, "another", []string{a}), nil)
-	is(t, "UnmarkOver", n.UnmarkOver(ctx, s.Cluster, []string{a}), nil)
-	told(b)
-	is(t, "UnmarkOver of the last one", n.UnmarkOver(ctx, s.Cluster, []string{b}), nil)
-	told()
 }
 
 func markedIsNotStarted(t *testing.T, n Node) {

@@ -131,30 +131,6 @@ func (m machine) MarkOver(ctx context.Context, cluster string, over []string) er
 		if !more && len(marks) <= 1 {
 			return nil
 		}
-		return replaceMarks(ctx, s, cluster, marks, ids)
-	})
-}
-
-// UnmarkOver implements cke.Machine.
-func (m machine) UnmarkOver(ctx context.Context, cluster string, ids []string) error {
-	return m.write(ctx, engineLimit, "unmark what is not over of cluster "+cluster, func(ctx context.Context, s *session) error {
-		all, err := s.engine.volumes(ctx)
-		if err != nil {
-			return err
-		}
-		marks := marksOf(all, cluster)
-		left, fewer := cke.Unmarked(overBy(marks), ids)
-		if !fewer {
-			return nil
-		}
-		return replaceMarks(ctx, s, cluster, marks, left)
-	})
-}
-
-// replaceMarks lets one mark name these ids, in place of those before; none if there are no ids.
-func replaceMarks(ctx context.Context, s *session, cluster string, marks []engineVolume, ids []string) error {
-	kept := ""
-	if len(ids) > 0 {
 		text := strings.Join(ids, " ")
 		sum := sha256.Sum256([]byte(text))
 		made, err := s.engine.createVolume(ctx, fmt.Sprintf("%s%x", marksPrefix(cluster), sum[:8]), map[string]string{LabelCluster: cluster, LabelOver: text}, "")
@@ -164,17 +140,16 @@ func replaceMarks(ctx context.Context, s *session, cluster string, marks []engin
 		if made.Cluster != cluster || !slices.Equal(made.Over, ids) {
 			return fmt.Errorf("volume %s exists without these labels: %w", made.Name, cke.ErrConflict)
 		}
-		kept = made.Name
-	}
-	for _, v := range marks {
-		if v.Name == kept {
-			continue
+		for _, v := range marks {
+			if v.Name == made.Name {
+				continue
+			}
+			if err := s.engine.removeVolume(ctx, v.Name); err != nil && !errors.Is(err, cke.ErrNotFound) {
+				return err
+			}
 		}
-		if err := s.engine.removeVolume(ctx, v.Name); err != nil && !errors.Is(err, cke.ErrNotFound) {
-			return err
-		}
-	}
-	return nil
+		return nil
+	})
 }
 
 // marksOf returns the marks of a cluster, the newest last. There are several if the removal of those before did not complete: a

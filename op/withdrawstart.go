@@ -16,8 +16,6 @@ type WithdrawStart struct {
 	Incarnation string
 	// Founders are its memberships whose nodes answer: those of the others could not have a quorum.
 	Founders []cke.Join
-	// Nodes are those of the cluster that answer.
-	Nodes []cke.Node
 }
 
 var _ Operation = WithdrawStart{}
@@ -31,14 +29,7 @@ func (t WithdrawStart) Targets() []string { return joinNames(t.Founders) }
 // Stages implements Operation.
 func (t WithdrawStart) Stages() []Stage {
 	r := Restore{Incarnation: t.Incarnation, Founders: t.Founders}
-	unmark := onEach(t.Nodes, "unmark", 0, func(ctx context.Context, e Env, n cke.Node) error {
-		id, err := r.restoring(ctx, e)
-		if err != nil || !id.Started() {
-			return err
-		}
-		return e.Machines.Machine(n).UnmarkOver(ctx, e.Cluster, id.OverByStart())
-	})
-	return nonEmpty(r.each("empty-certificates", 0, emptyCertificates), unmark, Stage{{Name: "record-not-started", Run: func(ctx context.Context, e Env) error {
+	return nonEmpty(r.each("empty-certificates", 0, emptyCertificates), Stage{{Name: "record-not-started", Run: func(ctx context.Context, e Env) error {
 		id, err := r.restoring(ctx, e)
 		if err != nil || !id.Started() {
 			return err

@@ -114,21 +114,6 @@ func (m machine) MarkOver(ctx context.Context, cluster string, over []string) er
 	})
 }
 
-// UnmarkOver implements cke.Machine.
-func (m machine) UnmarkOver(ctx context.Context, cluster string, ids []string) error {
-	return m.call(ctx, "UnmarkOver", true, func(n *Node, _ bool) error {
-		left, fewer := cke.Unmarked(n.over[cluster], ids)
-		if !fewer {
-			return nil
-		}
-		if err := noRoom(n); err != nil {
-			return err
-		}
-		n.over[cluster] = left
-		return nil
-	})
-}
-
 // EnsureContainer implements cke.Machine. The engine finds out that it lacks the image, or room, when the container before
 // has been removed.
 func (m machine) EnsureContainer(ctx context.Context, s cke.MemberSpec) error {

@@ -67,7 +67,9 @@ func (in *Input) seenThough(o cke.RestoreOrder) (seen []cke.Sighting) {
 // sighted is what was seen of nodes since orders were given that call them destroyed, by the observations up to this one: of orders that wait
 // or are carried out, and of restores under way. Whatever runs meanwhile, and whichever daemon leads, it counts once something is decided.
 func (in *Input) sighted() (all []cke.Sighting) {
+	var orders []string
 	add := func(order string, seen []cke.Sighting, counts func(cke.Sighting) bool) {
+		orders = append(orders, order)
 		for _, s := range slices.Concat(in.Before.Sighted, seen) {
 			if s.Order == "" {
 				s.Order, s.At = order, in.Seen.ObservedAt
@@ -91,6 +93,11 @@ func (in *Input) sighted() (all []cke.Sighting) {
 			}
 		}
 		add(inc.Restore.ID, seen, func(s cke.Sighting) bool { return slices.Contains(inc.Restore.Believed().Destroyed, s.Node) })
+	}
+	for _, s := range in.Before.Sighted { // a daemon that has just started to lead may not know of the order yet
+		if !slices.Contains(orders, s.Order) && in.Seen.ObservedAt.Sub(s.At) < orderLasts {
+			all = append(all, s)
+		}
 	}
 	return all
 }

@@ -15,7 +15,7 @@ func startWithdrawn(in *Input) verdict {
 		return pass()
 	}
 	outdated := outdatedRestore(in)
-	o := op.WithdrawStart{Incarnation: inc.ID, Nodes: answering(in)}
+	o := op.WithdrawStart{Incarnation: inc.ID}
 	if outdated == nil {
 		return pass()
 	}
