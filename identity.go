@@ -209,15 +209,18 @@ func (i Identity) Over() []string {
 		return nil
 	}
 	last := i.Incarnation
+	var by []string
 	if !i.Started() {
 		last = last.BeforeRestores()
+	} else if last.Restore != nil {
+		by = []string{last.ID + startMark}
 	}
 	previous := slices.DeleteFunc(slices.Clone(i.Incarnation.Previous), last.Life)
 	replaced := last.Replaced
 	if last.State == Awaiting { // the last one that was started may still serve
 		replaced = replaced[:max(0, i.LastStarted(replaced, func(string) bool { return false }))]
 	}
-	return slices.Concat(newestOf(previous, keptMarks/2), newestOf(replaced, keptMarks/2))
+	return slices.Concat(newestOf(previous, keptMarks/2), by, newestOf(replaced, keptMarks/2))
 }
 
 // LastStarted returns the index of the newest of these incarnations of which a membership has a start on record, or was seen to have
@@ -247,7 +250,7 @@ func Marked(before, over []string) (all []string, more bool) {
 // or was called off. Then the store is older than the cluster.
 func (i Identity) IsOver(nodes []NodeStatus) (marked []Node) {
 	for _, n := range nodes {
-		if n.Answered() && slices.ContainsFunc(n.Over, i.Incarnation.Life) {
+		if n.Answered() && i.Incarnation != nil && i.Incarnation.OverBy(n.Over, i.Incarnation.ID) {
 			marked = append(marked, n.Node)
 		}
 	}

@@ -2,8 +2,44 @@ package cke
 
 import (
 	"slices"
+	"strings"
 	"time"
 )
+
+// startMark ends what a mark names beside what a restore replaced: the incarnation whose start made that over. A start that was withdrawn, see
+// Restoration.Prepared, made nothing over, also if its mark remains or is made late. deletedMark is in its front for a deletion.
+const (
+	startMark   = "+"
+	deletedMark = "/deleted"
+)
+
+// lifeOf is the incarnation that an entry of a mark is about.
+func lifeOf(id string) string {
+	return strings.TrimSuffix(strings.TrimSuffix(id, startMark), deletedMark)
+}
+
+// DeletedMark is what a mark names beside an incarnation that was deleted: one from before it may be there, of a start that was withdrawn.
+func (i *Incarnation) DeletedMark() []string {
+	if len(i.Previous) == 0 {
+		return nil
+	}
+	return []string{i.ID + deletedMark + startMark}
+}
+
+// OverBy reports whether a mark that names these says that an incarnation is over which is on record as current, or as the last to run.
+func (i *Incarnation) OverBy(over []string, life string) bool {
+	withdrawn := false
+	for _, id := range over {
+		switch by, is := strings.CutSuffix(id, startMark); {
+		case !is || i.Life(by) || i.WasReplaced(by):
+		case i.WasAbandoned(by):
+			withdrawn = true
+		default: // a later restore, or a deletion
+			return slices.Contains(over, life)
+		}
+	}
+	return !withdrawn && slices.Contains(over, life)
+}
 
 // NeedsDeleted reports whether Deleted is needed: cke made no member of an incarnation on record that was formed.
 func (i Identity) NeedsDeleted() bool {
@@ -40,7 +76,7 @@ func (i Identity) MarkedLater(nodes []NodeStatus) (marked []Node) {
 	}
 	from, continues := i.continuesFrom()
 	ids := append(i.IDs(), i.Deleted...)
-	known := func(id string) bool { return slices.Contains(ids, id) }
+	known := func(id string) bool { return slices.Contains(ids, lifeOf(id)) }
 	for _, n := range nodes {
 		over := slices.DeleteFunc(slices.Clone(n.Over), i.gaveUp)
 		if !n.Answered() || len(over) == 0 {
@@ -49,7 +85,7 @@ func (i Identity) MarkedLater(nodes []NodeStatus) (marked []Node) {
 		later := !known(over[len(over)-1])
 		if continues && !slices.Contains(i.Deleted, from) { // what this store deleted is all on record
 			// A mark of which nothing is known may be of a cluster before, unless it came after one that is known.
-			later = slices.Contains(over, from) || later && slices.ContainsFunc(over, known) && !i.mayHaveForgotten(Join{StartedAt: time.Unix(0, 0)})
+			later = i.Incarnation.OverBy(n.Over, from) || later && slices.ContainsFunc(over, known) && !i.mayHaveForgotten(Join{StartedAt: time.Unix(0, 0)})
 		}
 		if later {
 			marked = append(marked, n.Node)
@@ -60,6 +96,7 @@ func (i Identity) MarkedLater(nodes []NodeStatus) (marked []Node) {
 
 // gaveUp reports whether an incarnation was given up before it served. A mark of it says nothing of what came before it.
 func (i Identity) gaveUp(id string) bool {
+	id = lifeOf(id)
 	return i.Incarnation.WasAbandoned(id) || slices.Contains(i.GaveUp, id)
 }
 

@@ -80,6 +80,13 @@ type Restoration struct {
 	// Returned are nodes that the order names as destroyed, and that have answered since with a container of their member: what was
 	// seen counts for more, so their members are stopped as those of other nodes, see Believed.
 	Returned []string `json:"returned,omitempty"`
+	// Fenced are memberships on such nodes whose containers were seen to be gone once the start of the restored members was on record: they
+	// serve no client, also while their nodes do not answer. Reappeared are nodes of them that were seen with a member after that.
+	Fenced     []JoinID `json:"fenced,omitempty"`
+	Reappeared []string `json:"reappeared,omitempty"`
+	// Prepared are the containers of the restored members, by their ids in their engines, as they were when the start of these members
+	// was put on record: none of them had run. Only of a recovery; nil: no start is on record, or an earlier cke put it there.
+	Prepared map[JoinID]string `json:"prepared,omitempty"`
 	// Members is the newest known member list of the incarnation before; nil: none was known.
 	Members []Member `json:"members,omitempty"`
 	// Compared: the store was, with what lies beside the backups. False: an earlier cke recorded it, or it is a recovery.
@@ -92,13 +99,6 @@ func (r *Restoration) Floor() int64 {
 		return 0
 	}
 	return r.Snapshot.Revision + r.Bump
-}
-
-// Believed returns the order without what was seen to be wrong in it: a node that answered with its member is not destroyed.
-func (r *Restoration) Believed() RestoreOrder {
-	o := r.Order
-	o.Destroyed = slices.DeleteFunc(slices.Clone(o.Destroyed), func(node string) bool { return slices.Contains(r.Returned, node) })
-	return o
 }
 
 // NotStored returns the error of a restore that promised to store all data first, and cannot.
@@ -135,11 +135,11 @@ func (i Incarnation) With(next Incarnation) Incarnation {
 		r := *i.Restore
 		r.Last, r.Stopping, r.Stops = next.Restore.Last, next.Restore.Stopping, max(r.Stops, next.Restore.Stops)
 		r.Canceling = r.Canceling || next.Restore.Canceling
-		for _, node := range next.Restore.Returned {
-			if !slices.Contains(r.Returned, node) {
-				r.Returned = append(slices.Clone(r.Returned), node)
-			}
+		if next.Restore.Prepared != nil {
+			r.Prepared = next.Restore.Prepared
 		}
+		r.Returned, r.Reappeared = with(r.Returned, next.Restore.Returned...), with(r.Reappeared, next.Restore.Reappeared...)
+		r.Fenced = with(r.Fenced, next.Restore.Fenced...)
 		i.Restore = &r
 	}
 	return i

@@ -73,7 +73,7 @@ func withPresent(i cke.Identity) []string {
 	if i.Incarnation == nil || i.Incarnation.State == cke.Awaiting {
 		return nil
 	}
-	over := i.Over()
+	over := append(i.Incarnation.DeletedMark(), i.Over()...)
 	for _, id := range slices.Backward(i.Incarnation.Lives()) {
 		if !slices.Contains(over, id) {
 			over = append(over, id)

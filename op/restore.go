@@ -79,6 +79,9 @@ func (r Restore) Stages() []Stage {
 		})
 		stages = append(whileWanted(stages), r.removeReplaced(nil))
 	}
+	if len(r.Fence) > 0 {
+		stages = append(stages, Stage{{Name: "record-fenced", Run: r.recordFenced}})
+	}
 	stages = append(stages, markOver(nodesOf(slices.Concat(r.Fence, r.Founders)), cke.Identity.Over))
 	return append(stages,
 		r.each("start", 0, r.start),
@@ -288,6 +291,9 @@ func (r Restore) recordStart(ctx context.Context, e Env) error {
 	if err != nil {
 		return err
 	}
+	if id, err = r.recordPrepared(ctx, e, id); err != nil {
+		return err
+	}
 	if err := r.nothingRuns(ctx, e, *id.Incarnation); err != nil {
 		return err
 	}
@@ -341,10 +347,10 @@ func (r Restore) start(ctx context.Context, e Env, inc cke.Incarnation, j cke.Jo
 		}
 	}
 	if !c.Running() {
-		if err := r.destroyedGone(ctx, e, inc); err != nil {
+		if err := certify(ctx, e, j); err != nil {
 			return err
 		}
-		if err := certify(ctx, e, j); err != nil {
+		if err := r.destroyedGone(ctx, e, inc); err != nil { // right before it starts
 			return err
 		}
 	}

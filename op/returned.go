@@ -43,13 +43,8 @@ func (n NoteReturned) Stages() []Stage {
 
 // noteReturned stores which nodes are not destroyed that the order of the restore under way calls so.
 func noteReturned(ctx context.Context, e Env, inc cke.Incarnation, nodes []string) error {
-	rest := *inc.Restore
-	for _, n := range nodes {
-		if n != "" && !slices.Contains(rest.Returned, n) {
-			rest.Returned = append(slices.Clone(rest.Returned), n)
-		}
-	}
-	if len(rest.Returned) == len(inc.Restore.Returned) {
+	rest := inc.Restore.Noted(nodes...)
+	if len(rest.Returned) == len(inc.Restore.Returned) && len(rest.Reappeared) == len(inc.Restore.Reappeared) {
 		return nil
 	}
 	inc.Restore = &rest
@@ -140,4 +135,35 @@ func (b BeginRestore) destroyedGone(ctx context.Context, e Env, id cke.Identity)
 		nodes = append(nodes, id.NameIn(b.order().Destroyed, n.join))
 	}
 	return nodes, nil
+}
+
+// recordFenced stores which members on nodes that were named as destroyed, and answered since, have no container any more: such a node is not
+// waited for once it is gone for good. One of which there may be a copy on another machine is left out.
+func (r Restore) recordFenced(ctx context.Context, e Env) error {
+	id, err := r.restoring(ctx, e)
+	if err != nil {
+		return err
+	}
+	inc, rest := *id.Incarnation, *id.Incarnation.Restore
+	for _, j := range id.Superseded() {
+		at := slices.IndexFunc(r.Fence, func(f cke.Join) bool { return f.ID == j.ID && f.Node.Address == j.Node.Address })
+		twin := slices.ContainsFunc(r.Fence, func(f cke.Join) bool { return f.ID == j.ID && f.Node.Address != j.Node.Address })
+		if at < 0 || twin || !slices.Contains(rest.Returned, j.Node.Name()) || slices.Contains(rest.Fenced, j.ID) {
+			continue
+		}
+		_, err := e.Machines.Machine(r.Fence[at].Node).Container(ctx, j)
+		switch {
+		case errors.Is(err, cke.ErrNotFound):
+			rest.Fenced = append(slices.Clone(rest.Fenced), j.ID)
+		case err == nil:
+			return fmt.Errorf("a container of %s is there again: %w", j.Node.Name(), cke.ErrConflict)
+		default:
+			return err
+		}
+	}
+	if len(rest.Fenced) == len(inc.Restore.Fenced) {
+		return nil
+	}
+	inc.Restore = &rest
+	return e.Ledger.UpdateIncarnation(ctx, inc)
 }

@@ -68,6 +68,7 @@ func (Hibernate) Traits() Traits         { return Traits{} }
 func (KeepRunning) Traits() Traits       { return Traits{Repeat: RepeatSoon} }
 func (MarkEnded) Traits() Traits         { return Traits{Idle: true} }
 func (MoveLeader) Traits() Traits        { return Traits{} }
+func (WithdrawStart) Traits() Traits     { return Traits{} }
 func (NoteReturned) Traits() Traits      { return Traits{Idle: true, Repeat: RepeatFree} }
 func (PromoteMember) Traits() Traits     { return Traits{Risky: true} }
 func (Reclaim) Traits() Traits           { return Traits{} }
@@ -94,7 +95,7 @@ var kinds = []Operation{
 	AdvanceAuthority{}, Backup{}, Bootstrap{}, RenewCertificates{}, CompareData{}, Defragment{}, DeleteCluster{},
 	Disarm{}, DrainNode{}, LeaseEntry{}, RunEntry{}, NoteEntry{}, CancelRestore{}, Freeze{}, Unfreeze{}, EndFinding{}, Hibernate{}, KeepRunning{},
 	MarkEnded{}, MoveLeader{}, NoteReturned{}, PromoteMember{}, Reclaim{}, RecordStart{}, RemoveMember{}, EndMembership{}, StopApart{}, StopStray{},
-	EndImport{}, TurnImport{}, TurnImport{Revert: true}, RestartMember{}, Restore{}, StartMembers{}, StartChanged{}, PurgeVolume{}, UndeleteVolume{},
+	EndImport{}, TurnImport{}, TurnImport{Revert: true}, RestartMember{}, Restore{}, StartMembers{}, StartChanged{}, WithdrawStart{}, PurgeVolume{}, UndeleteVolume{},
 	Bootstrap{Resume: true}, Restore{Started: true}, LeaseEntry{Entry: aRepair}, RunEntry{Entry: aRepair}, NoteEntry{Entry: aRepair}, SetAuth{}, SetAuth{On: true}, ChangeUser{},
 	BeginRestore{Task: cke.Task{Restore: &cke.RestoreOrder{}}}, BeginRestore{Task: cke.Task{Restore: &cke.RestoreOrder{Survivor: "one"}}},
 }

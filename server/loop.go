@@ -202,6 +202,7 @@ func (l *Loop) takeOver(ctx context.Context) {
 		last.InterruptedOrder = cmp.Or(l.status.InterruptedOrder, last.InterruptedOrder)
 		last.LastOperation = l.status.LastOperation
 	}
+	last.Sighted = append(slices.Clone(last.Sighted), l.status.Sighted...)
 	l.status = last
 }
 
@@ -305,6 +306,7 @@ func (l *Loop) look(ctx context.Context) (in strategy.Input, whole bool, err err
 		}
 	}
 	in = strategy.NewInput(spec, identity, asked, seen, nil, l.status)
+	l.status.Sighted = in.Before.Sighted // also while an operation runs, and if nothing is published
 	in.Failures, in.Completed, in.LeadsSince = l.failures, l.done, l.leads
 	l.Commands.Update(in.Spec, identity, in.Requests)
 	in.UnderWay = l.Commands.Seen()

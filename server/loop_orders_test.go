@@ -99,3 +99,58 @@ func TestLoop_EndsNoRestoreBeforeItKnowsWhenItContinued(t *testing.T) {
 		})
 	}
 }
+
+// While an operation runs, an order waits, and nodes that it calls destroyed are back for a while. The order is refused once it would be carried
+// out, also by another daemon.
+func TestLoop_RemembersWhatWasSeenWhileAnOperationRan(t *testing.T) {
+	for name, another := range map[string]bool{"the same daemon": false, "another daemon": true} {
+		t.Run(name, func(t *testing.T) {
+			s := formed(3).stopped(1)
+			for i := range s.Seen.Nodes {
+				s.Seen.Nodes[i].Clock = time.Time{} // not known
+			}
+			there := s.Seen.Nodes[2]
+			s.silent(3).lost()
+			away := s.Seen.Nodes[2]
+			onStage(t, s, func(g *stage) {
+				released := make(chan struct{})
+				g.do = func(ctx context.Context, call, _ string) error {
+					if call != "start" {
+						return nil
+					}
+					select {
+					case <-released:
+					case <-ctx.Done():
+					}
+					return ctx.Err()
+				}
+				p := g.perform()
+				g.pass(5 * time.Second)
+				task := cke.NewTask(cke.TaskRestore, "", "", "ann@boot-1", time.Now())
+				task.Restore = &cke.RestoreOrder{Target: "file:///backups", Source: "demo", Destroyed: []string{"n3"}}
+				g.change(func() {
+					p.term.requests.Tasks = append(p.term.requests.Tasks, task)
+					g.scene.Seen.Nodes[2] = there
+				})
+				g.pass(5 * time.Second)
+				g.change(func() { g.scene.Seen.Nodes[2] = away })
+				g.pass(5 * time.Second)
+				if another {
+					_ = p.over()
+					p = g.perform()
+					g.change(func() { p.term.requests.Tasks = append(p.term.requests.Tasks, task) })
+				}
+				close(released)
+				g.pass(time.Minute)
+				g.mu.Lock()
+				refused := slices.ContainsFunc(g.records, func(r cke.Record) bool { return r.Refused && r.Code == cke.CodeFence })
+				begun := slices.ContainsFunc(g.records, func(r cke.Record) bool { return r.Operation == "begin-restore" && !r.Refused })
+				g.mu.Unlock()
+				if !refused || begun {
+					t.Errorf("refused %v, carried out %v: %v", refused, begun, g.told())
+				}
+				_ = p.over()
+			})
+		})
+	}
+}

@@ -12,6 +12,7 @@ func NewInput(spec cke.Spec, id cke.Identity, asked cke.Requests, seen cke.Obser
 		in.whole = &whole
 	}
 	in.hold()
+	in.Before.Sighted = in.sighted()
 	return in
 }
 

@@ -29,7 +29,7 @@ func (in *Input) everRan(life string) bool {
 
 // isOver reports whether a mark on a node that answers names an incarnation as over.
 func (in *Input) isOver(life string) bool {
-	return slices.ContainsFunc(in.Seen.Nodes, func(n cke.NodeStatus) bool { return n.Answered() && slices.Contains(n.Over, life) })
+	return slices.ContainsFunc(in.Seen.Nodes, func(n cke.NodeStatus) bool { return n.Answered() && in.Identity.Incarnation.OverBy(n.Over, life) })
 }
 
 // precedes reports whether an incarnation that only nodes know of came before the last one on record that ran. A quorum of that runs: what

@@ -98,9 +98,11 @@ func restoring(in *Input) verdict {
 	}
 	switch {
 	case !started, inc.OnlyCopied() && startedBefore(in) == nil: // what such a cluster had may be removed only now
-		blockers = append(blockers, silentBefore(in, func(string) bool { return true })...)
+		blockers = append(blockers, silentBefore(in, func(cke.Join) bool { return true })...)
 	case RunningMembers(in) < quorum.Of(len(in.Identity.Joins)): // what was seen again may serve, and the restored members do not
-		blockers = append(blockers, silentBefore(in, func(node string) bool { return slices.Contains(inc.Restore.Returned, node) })...)
+		blockers = append(blockers, silentBefore(in, func(j cke.Join) bool {
+			return slices.Contains(inc.Restore.Returned, j.Node.Name()) && !inc.Restore.IsFenced(j)
+		})...)
 	}
 	if !started {
 		blockers = append(blockers, startedBefore(in)...)
@@ -112,6 +114,9 @@ func restoring(in *Input) verdict {
 			outdated.Remedy = fmt.Sprintf("cke cancels the %s once that is possible: %s", inc.Restore.Order.Kind(), why)
 			blockers = append(blockers, *outdated)
 		}
+	}
+	if v := startWithdrawn(in); v.given() {
+		return v
 	}
 	fence := toFence(in, in.Identity.Joins)
 	if started && blockers == nil && !in.hasAny(fence) { // what was declared when the restore started may be why they do not start
@@ -196,12 +201,12 @@ func ranSince(in *Input) *cke.Problem {
 }
 
 // silentBefore are those nodes that may run a member of the incarnation before, and do not answer.
-func silentBefore(in *Input, which func(node string) bool) []cke.Problem {
+func silentBefore(in *Input, which func(cke.Join) bool) []cke.Problem {
 	var silent []cke.Problem
 	rest := in.Identity.Incarnation.Restore
 	for _, j := range in.Identity.Superseded() {
 		n := in.node(j.Node)
-		if n.Answered() || !which(j.Node.Name()) || rest.Believed().Excuses(j.Node.Name()) ||
+		if n.Answered() || !which(j) || rest.Believed().Excuses(j.Node.Name()) ||
 			slices.ContainsFunc(silent, func(p cke.Problem) bool { return p.Node == n.Problem.Node }) {
 			continue
 		}

@@ -3,6 +3,7 @@ package strategy
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"cke"
 	"cke/op"
@@ -22,8 +23,8 @@ func noteReturned(in *Input) verdict {
 	return act(op.NoteReturned{Incarnation: inc.ID, Nodes: nodes}, fmt.Sprintf("%s: named as destroyed, and seen with a member since; a node that was seen is waited for", and(nodes)))
 }
 
-// contradicted: an order waits, whatever for, and nodes that it calls destroyed are seen with a member. Before a restore is on record that would be
-// forgotten once they are silent again, so the order is refused at once. One that is carried out now counts them.
+// contradicted: an order waits, whatever for, and nodes that it calls destroyed are seen with a member, or were since it was given. The order
+// is refused at once. One that is carried out now counts them; but what is away again cannot be counted.
 func contradicted(in *Input) verdict {
 	if newlyOlder(in) {
 		return pass()
@@ -32,11 +33,12 @@ func contradicted(in *Input) verdict {
 		if t.Kind != cke.TaskRestore || t.Restore == nil {
 			continue
 		}
-		facts := in.seenThough(*t.Restore)
-		if facts == nil || in.decidesNow(t) {
+		now := in.seenThough(*t.Restore)
+		facts, away := factsOf(now), factsOf(in.awaySince(t.ID, now))
+		if facts == nil && away == nil || away == nil && in.decidesNow(t) || in.Seen.Partial && facts == nil {
 			continue
 		}
-		d := refuse(t, &cke.Error{Code: cke.CodeFence, What: "cannot restore: while the order waited, what --destroyed names was seen, and may have served", Facts: facts, Unchanged: true,
+		d := refuse(t, &cke.Error{Code: cke.CodeFence, What: "cannot restore: while the order waited, what --destroyed names was seen, and may have served", Facts: append(facts, away...), Unchanged: true,
 			Try: "switch it off, or restore without naming it"})
 		if due(in, d.Operation) {
 			d.Task = t.ID
@@ -46,18 +48,74 @@ func contradicted(in *Input) verdict {
 	return pass()
 }
 
-// seenThough returns what was seen of members on nodes that an order calls destroyed; nil: nothing.
-func (in *Input) seenThough(o cke.RestoreOrder) (facts []string) {
+// seenThough returns what is seen of members on nodes that an order calls destroyed.
+func (in *Input) seenThough(o cke.RestoreOrder) (seen []cke.Sighting) {
 	for _, n := range in.Seen.Nodes {
 		if slices.Contains(o.Destroyed, n.Node.Name()) && in.stillRuns(n) {
-			facts = append(facts, n.Node.Name()+" answers, and runs a member")
+			seen = append(seen, cke.Sighting{Node: n.Node.Name(), What: n.Node.Name() + " answers, and runs a member"})
 		}
 	}
 	for _, j := range in.Identity.MayRun() {
 		name, e := in.Identity.NameIn(o.Destroyed, j), in.reply(j)
 		if name != "" && (in.answersAs(e.MemberID) || in.answersBeside(j)) {
-			facts = append(facts, fmt.Sprintf("the member on %s answers at %s", name, j.ClientURL()))
+			seen = append(seen, cke.Sighting{Node: name, What: fmt.Sprintf("the member on %s answers at %s", name, j.ClientURL())})
 		}
+	}
+	return seen
+}
+
+// sighted is what was seen of nodes since orders were given that call them destroyed, by the observations up to this one: of orders that wait
+// or are carried out, and of restores under way. Whatever runs meanwhile, and whichever daemon leads, it counts once something is decided.
+func (in *Input) sighted() (all []cke.Sighting) {
+	var orders []string
+	add := func(order string, seen []cke.Sighting, counts func(cke.Sighting) bool) {
+		orders = append(orders, order)
+		for _, s := range slices.Concat(in.Before.Sighted, seen) {
+			if s.Order == "" {
+				s.Order, s.At = order, in.Seen.ObservedAt
+			}
+			known := slices.ContainsFunc(all, func(o cke.Sighting) bool { return o.Order == order && o.Node == s.Node })
+			if s.Order == order && !known && counts(s) {
+				all = append(all, s)
+			}
+		}
+	}
+	for _, t := range in.Requests.Tasks {
+		if t.Kind == cke.TaskRestore && t.Restore != nil {
+			add(t.ID, in.seenThough(*t.Restore), func(cke.Sighting) bool { return true })
+		}
+	}
+	for inc := in.Identity.Incarnation; inc != nil && inc.State == cke.Restoring && inc.Restore != nil; inc = inc.Restore.Before {
+		var seen []cke.Sighting
+		if inc == in.Identity.Incarnation {
+			for _, name := range returned(in) {
+				seen = append(seen, cke.Sighting{Node: name, What: name + " was seen with a member"})
+			}
+		}
+		add(inc.Restore.ID, seen, func(s cke.Sighting) bool { return slices.Contains(inc.Restore.Believed().Destroyed, s.Node) })
+	}
+	for _, s := range in.Before.Sighted { // a daemon that has just started to lead may not know of the order yet
+		if !slices.Contains(orders, s.Order) && in.Seen.ObservedAt.Sub(s.At) < orderLasts {
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+// awaySince is what was seen of nodes since an order was given, and is not seen now.
+func (in *Input) awaySince(order string, now []cke.Sighting) (away []cke.Sighting) {
+	for _, s := range in.Before.Sighted {
+		if s.Order == order && !slices.ContainsFunc(now, func(o cke.Sighting) bool { return o.Node == s.Node }) {
+			s.What = fmt.Sprintf("%s, at %s", s.What, s.At.UTC().Format(time.RFC3339))
+			away = append(away, s)
+		}
+	}
+	return away
+}
+
+func factsOf(seen []cke.Sighting) (facts []string) {
+	for _, s := range seen {
+		facts = append(facts, s.What)
 	}
 	return facts
 }
@@ -69,12 +127,22 @@ func (in *Input) decidesNow(t cke.Task) bool {
 	return !in.Deleting && (asked || in.Seen.Partial && !in.held())
 }
 
-// returned names the nodes that the order of the restore under way calls destroyed, and that are seen: they answer with a container that a
-// restore has to stop, or only their members answer. Those on record as returned are left out.
+// returned names the nodes that the order of the restore under way calls destroyed, and that are seen, or were: they answer with a container
+// that a restore has to stop, or only their members answer. Those on record as returned are left out, unless they were fenced since.
 func returned(in *Input) (nodes []string) {
-	destroyed := in.Identity.Incarnation.Restore.Believed().Destroyed
+	rest := in.Identity.Incarnation.Restore
+	destroyed := rest.Believed().Destroyed
+	for _, s := range in.Before.Sighted {
+		if s.Order == rest.ID && slices.Contains(destroyed, s.Node) && !slices.Contains(nodes, s.Node) {
+			nodes = append(nodes, s.Node)
+		}
+	}
 	add := func(j cke.Join) {
-		if name := in.Identity.NameIn(destroyed, j); name != "" && !slices.Contains(nodes, name) {
+		name := in.Identity.NameIn(destroyed, j)
+		if name == "" && rest.IsFenced(j) {
+			name = j.Node.Name()
+		}
+		if name != "" && !slices.Contains(nodes, name) {
 			nodes = append(nodes, name)
 		}
 	}

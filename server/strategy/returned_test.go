@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"cke"
 	"cke/op"
@@ -137,5 +138,108 @@ func (s *scene) stopRestored(nodes ...int) {
 	for _, i := range nodes {
 		s.container(i).State, s.container(i).Data = cke.ContainerExited, cke.DataPresent
 		*s.endpoint(i) = cke.EndpointStatus{Join: s.join(i).ID, URL: s.join(i).ClientURL(), Problem: "connection refused"}
+	}
+}
+
+// A node that was fenced once the start was on record is not waited for if it dies again, unless it was seen with a member since. One that was
+// never fenced is, and so is a node of an earlier record, which does not say.
+func TestDestroyed_AFencedNodeThatDiesIsNotWaitedFor(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*scene, *cke.Restoration)
+		waits  bool
+	}{
+		"it was fenced":                    {func(s *scene, r *cke.Restoration) { r.Fenced = []cke.JoinID{r.Fence[2]} }, false},
+		"another one was fenced":           {func(s *scene, r *cke.Restoration) { r.Fenced = []cke.JoinID{r.Fence[1]} }, true},
+		"it was fenced, and was seen then": {func(s *scene, r *cke.Restoration) { r.Fenced, r.Reappeared = []cke.JoinID{r.Fence[2]}, []string{"n3"} }, true},
+		"an earlier cke recorded it":       {func(*scene, *cke.Restoration) {}, true},
+	} {
+		s := startedRestore().silent(3)
+		s.Identity.Joins = s.Identity.Joins[:2]
+		r := s.Identity.Incarnation.Restore
+		r.Order.Destroyed, r.Returned = []string{"n3"}, []string{"n3"}
+		s.stopRestored(1, 2)
+		c.change(s, r)
+		d := strategy.Decide(s.Input)
+		if _, restores := d.Operation.(op.Restore); restores == c.waits || c.waits != (len(d.Blockers) == 1) {
+			t.Errorf("%s: %#v, %s", name, d.Operation, d.Reason)
+		}
+	}
+	s := startedRestore().silent(3)
+	s.Identity.Joins = s.Identity.Joins[:2]
+	r := s.Identity.Incarnation.Restore
+	r.Order.Destroyed, r.Returned, r.Fenced = []string{"n3"}, []string{"n3"}, []cke.JoinID{r.Fence[2]}
+	s.answersBeside(3)
+	if n, is := strategy.Decide(s.Input).Operation.(op.NoteReturned); !is || !slices.Equal(n.Nodes, []string{"n3"}) || !slices.Equal(r.Noted("n3").Reappeared, []string{"n3"}) {
+		t.Error("it is seen again, and that is not put on record")
+	}
+}
+
+// The start of a recovery is on record, and nodes that its order calls destroyed were seen with members: it is withdrawn as long as no restored
+// member can have served.
+func TestDestroyed_TheStartOfARecoveryIsWithdrawn(t *testing.T) {
+	for name, c := range map[string]struct {
+		change    func(*scene)
+		withdraws bool
+	}{
+		"none ran":                       {func(*scene) {}, true},
+		"one of three does not answer":   {func(s *scene) { s.silentNode(1) }, true},
+		"two of three do not answer":     {func(s *scene) { s.silentNode(1); s.silentNode(2) }, false},
+		"one ran":                        {func(s *scene) { s.container(2).StartedAt = noon }, false},
+		"one was made again":             {func(s *scene) { s.container(2).ID = "later" }, false},
+		"one is gone":                    {func(s *scene) { s.node(2).Containers = nil }, false},
+		"an earlier cke recorded it":     {func(s *scene) { s.Identity.Incarnation.Restore.Prepared = nil }, false},
+		"no member was seen":             {func(s *scene) { s.Identity.Incarnation.Restore.Returned = nil }, false},
+		"it is a restore from backups":   {func(s *scene) { s.Identity.Incarnation.Restore.Order.Survivor = "" }, false},
+		"one that answers is not silent": {func(s *scene) { s.silentNode(1); s.endpoint(1).ClusterID = s.Identity.Incarnation.ClusterID }, false},
+	} {
+		s := startedRestore()
+		r := s.Identity.Incarnation.Restore
+		r.Order.Survivor, r.Order.Destroyed, r.Returned, r.Prepared = "n1", []string{"n9"}, []string{"n9"}, map[cke.JoinID]string{}
+		for i := range s.Identity.Joins {
+			box := s.container(i + 1)
+			box.ID, box.State, box.StartedAt = "box"+string(box.Join), cke.ContainerCreated, time.Time{}
+			r.Prepared[box.Join] = box.ID
+			*s.endpoint(i + 1) = cke.EndpointStatus{Join: box.Join, Problem: "connection refused"}
+		}
+		c.change(s)
+		d := strategy.Decide(s.Input)
+		o, is := d.Operation.(op.WithdrawStart)
+		if is != c.withdraws || is && len(o.Founders)+len(unanswered(s)) != 3 {
+			t.Errorf("%s: %#v, %s", name, d.Operation, d.Reason)
+		}
+	}
+}
+
+func unanswered(s *scene) (silent []cke.NodeStatus) {
+	return slices.DeleteFunc(slices.Clone(s.Seen.Nodes), cke.NodeStatus.Answered)
+}
+
+// What was seen while something else ran counts once there is something to decide: the order is refused, or the restore that it led to waits.
+func TestDestroyed_WhatWasSeenMeanwhileIsNotForgotten(t *testing.T) {
+	s := formed(3).running().silent(2).lost().restored("n2", "n3").destroyed()
+	spec := cke.Spec{Cluster: s.Spec, Generation: s.Generation}
+	see := func(s *scene, before cke.Status) strategy.Input {
+		return strategy.NewInput(spec, s.Identity, s.Requests, s.Seen, s.Backup, before)
+	}
+	during := see(s, cke.Status{})
+	if len(during.Before.Sighted) != 1 || during.Before.Sighted[0].Node != "n3" {
+		t.Fatalf("%+v", during.Before.Sighted)
+	}
+	reported := strategy.Report(during, strategy.Decide(during), cke.Status{})
+	s.silent(3)
+	after := see(s, reported)
+	if d := strategy.Decide(after); !refusal(cke.CodeFence, "n3 answers, and runs a member, at")(d) {
+		t.Errorf("an order: %#v, %s", d.Operation, d.Reason)
+	}
+	s.begunAt(noon, *s.Requests.Tasks[0].Restore)
+	s.Identity.Incarnation.Restore.ID, s.Requests.Tasks = s.Requests.Tasks[0].ID, nil
+	begun := see(s, reported)
+	n, is := strategy.Decide(begun).Operation.(op.NoteReturned)
+	if !is || !slices.Equal(n.Nodes, []string{"n3"}) {
+		t.Errorf("a restore: %#v", strategy.Decide(begun).Operation)
+	}
+	s.Identity.Incarnation.Restore.Returned = []string{"n3"}
+	if noted := see(s, reported); len(noted.Before.Sighted) != 0 {
+		t.Errorf("it is on record, and remembered: %+v", noted.Before.Sighted)
 	}
 }
