@@ -251,6 +251,7 @@ func (s *stage) deleted(n *nemesis) (faults []string) {
 				!s.asks(cke.TaskReclaim) && !n.reclaim() {
 				n.stopUnknown()
 			}
+			n.callsGone()
 			if spec := s.Store().Spec(); s.Store().Identity().Freeze.HoldsDeletion(spec.DeleteRequestedAt) { // they confirm it
 				s.Store().CancelDelete()
 			} else if !spec.Deleting() { // the copy that the store was brought back from knew of no deletion

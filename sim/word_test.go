@@ -148,6 +148,24 @@ func (n *nemesis) callsDeleted() {
 	}
 }
 
+// callsGone lets an operator name foreign members that a deletion waits for as destroyed, once no machine runs any member.
+func (n *nemesis) callsGone() {
+	var gone []string
+	dec, _ := n.s.latest().now()
+	for _, p := range dec.Blockers {
+		if p.Code == cke.CodeStranger {
+			gone = append(gone, p.Node)
+		}
+	}
+	runs := slices.ContainsFunc(n.s.Nodes(), func(node *sim.Node) bool {
+		containers, _ := node.Look()
+		return slices.ContainsFunc(containers, cke.Container.Running)
+	})
+	if spec := n.s.Store().Spec(); gone != nil && !runs && spec.Deleting() {
+		n.s.Store().Destroy(append(slices.Clone(spec.Destroyed), gone...)...)
+	}
+}
+
 // reinstalls is what operators do with machines that they called destroyed in a deletion, and that are back.
 func (n *nemesis) reinstalls() {
 	for _, name := range n.said.nodes {
