@@ -95,6 +95,8 @@ func (b Boot) Known() bool { return b != Boot{} }
 type Queue struct {
 	// Kind is not stored: the place of the document says it. Empty: that of reboots.
 	Kind QueueKind `json:"-"`
+	// Unread: it cannot be decoded, so its entries are not known.
+	Unread bool `json:"-"`
 	// Disabled: nothing is started. What is under way is watched to its end.
 	Disabled bool `json:"disabled,omitempty"`
 	// Entries are in the order in which they were added.

@@ -3,6 +3,7 @@ package cke
 import (
 	"cmp"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -28,6 +29,8 @@ type Requests struct {
 	Tasks []Task `json:"tasks,omitempty"`
 	// Unread are the ids of open tasks that cannot be decoded.
 	Unread []string `json:"unread,omitempty"`
+	// Undecoded are the names in the store of all requests that cannot be decoded. What restricts among them is above, as strict as it can be.
+	Undecoded []string `json:"undecoded,omitempty"`
 }
 
 // EndsRestore returns why a restore under preparation must not continue, by these requests; "": it may. This applies
@@ -39,7 +42,15 @@ func (r Requests) EndsRestore(now time.Time) string {
 	case r.CallsRestoreOff():
 		return "the restore was called off"
 	}
-	return ""
+	return r.MayCallOff()
+}
+
+// MayCallOff returns which tasks may be to call a restore off, as they cannot be decoded; "": there is none.
+func (r Requests) MayCallOff() string {
+	if r.Unread == nil {
+		return ""
+	}
+	return "a task cannot be decoded, and may be to cancel the restore: " + strings.Join(r.Unread, ", ")
 }
 
 // CallsRestoreOff reports whether a restore was called off, and the task is still open.
@@ -84,7 +95,7 @@ type Drain struct {
 	Reason  string    `json:"reason,omitempty"`
 	By      string    `json:"by,omitempty"` // user@host
 	Since   time.Time `json:"since"`
-	// Until is when the lease expires; never zero.
+	// Until is when the lease expires; zero: it is active until an operator ends it, as it cannot be decoded.
 	Until time.Time `json:"until"`
 	// Entry is the id of the entry of a queue that it is for; empty: an operator has it. Queue says which one; empty: that of reboots.
 	Entry string    `json:"reboot,omitempty"`
@@ -100,7 +111,7 @@ func (d Drain) Release() string {
 }
 
 // Active reports whether the lease is active now.
-func (d Drain) Active(now time.Time) bool { return now.Before(d.Until) }
+func (d Drain) Active(now time.Time) bool { return d.Until.IsZero() || now.Before(d.Until) }
 
 // Drained returns the active lease of the node with this name; nil: there is none.
 func (r Requests) Drained(node string, now time.Time) *Drain {
@@ -147,7 +158,7 @@ func (d Drain) Text() string {
 	if d.Reason != "" {
 		text += " (" + d.Reason + ")"
 	}
-	if d.Until.IsZero() { // as long as its entry is under way
+	if d.Until.IsZero() { // as long as its entry is under way, or until an operator ends it
 		return text
 	}
 	return text + " until " + d.Until.UTC().Format(time.RFC3339)

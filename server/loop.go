@@ -237,7 +237,7 @@ func (l *Loop) round(ctx context.Context) (again time.Duration, err error) {
 		l.publishUndecoded(ctx, err)
 		return again, err
 	}
-	l.closeRecords(ctx)
+	l.closeRecords(ctx, in.Requests)
 	in.Unclosed = l.unclosed
 	if !in.Seen.Partial {
 		l.seen = in
@@ -248,7 +248,7 @@ func (l *Loop) round(ctx context.Context) (again time.Duration, err error) {
 	if l.calm = d.Operation == nil && d.Converged && d.Blockers == nil && !in.Seen.Partial; !l.calm && !whole {
 		return 0, nil // to be decided from an observation of everything
 	}
-	if d.Operation != nil && l.running == nil && (l.closed || d.Task == "") { // else it may be on record as carried out
+	if d.Operation != nil && l.running == nil && (l.closed || d.Task == "" || l.unclosed != nil && needsNoRecords(d.Operation)) { // else it may be on record as carried out
 		l.start(ctx, d, in.Generation)
 	}
 	if in.Seen.Partial { // it is acted on, and not told: who was not waited for looks silent

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"cke"
+	"cke/server/strategy/scenes"
 )
 
 // An order that is confirmed for what was stored while the nodes were observed is not refused: the loop had read what was before.
@@ -153,4 +154,70 @@ func TestLoop_RemembersWhatWasSeenWhileAnOperationRan(t *testing.T) {
 			})
 		})
 	}
+}
+
+// While an order to restore waits for records nothing else is done, as it may be confirmed for just that. It is refused after its hour all
+// the same, and a stopped member is started then.
+func TestLoop_RefusesAnOrderThatWaitsForRecords(t *testing.T) {
+	s := formed(3)
+	for i := range s.Seen.Nodes {
+		s.Seen.Nodes[i].Clock = time.Time{} // not known
+	}
+	onStage(t, s.with(func(s *scene) { s.Seen.Etcd.Quorate = true }), func(g *stage) {
+		p := g.perform()
+		g.pass(time.Minute)
+		task := cke.NewTask(cke.TaskRestore, "", "", "ann@boot-1", time.Now())
+		task.Restore = &cke.RestoreOrder{Target: "file:///backups", Source: "demo"}
+		g.change(func() {
+			g.storeDo = waitForRecords
+			p.term.requests.Undecoded, p.term.requests.Tasks = []string{"drain n9"}, []cke.Task{task}
+			scenes.Stop(&g.scene.Input, 1)
+		})
+		g.pass(30 * time.Minute)
+		st := g.status()
+		i := slices.IndexFunc(st.Problems, func(p cke.Problem) bool { return p.Code == cke.CodeRecord })
+		if i < 0 || len(g.told()) > 0 || st.Ready == 3 {
+			t.Fatalf("problems %+v, history %v", st.Problems, g.told())
+		}
+		if p := st.Problems[i]; !strings.Contains(p.Message, "an order to restore waits") || !strings.Contains(p.Remedy, "ckecli task cancel "+task.ID) {
+			t.Errorf("%+v", p)
+		}
+		g.pass(time.Hour)
+		st = g.status()
+		if told := g.told(); len(told) < 2 || told[0] != "1 restore failed" || st.Ready != 3 || len(p.term.Requests().Tasks) != 0 {
+			t.Errorf("history %v, %d members are ready: %s", told, st.Ready, st.Reason)
+		}
+		if p := st.Problems; len(p) == 0 || strings.Contains(p[0].Message, "an order to restore waits") {
+			t.Errorf("%+v", p)
+		}
+		_ = p.over()
+	})
+}
+
+// waitForRecords keeps the records of earlier terms from being closed.
+func waitForRecords(_ context.Context, call string) error {
+	if call == "interrupt-running" {
+		return &cke.Error{Code: cke.CodeRecord, What: "record 7 cannot be decoded", Try: "ckecli task cancel x"}
+	}
+	return nil
+}
+
+// A restore that started no member is canceled also while tasks wait for records: that returns to what was.
+func TestLoop_CancelsARestoreWhileTasksWaitForRecords(t *testing.T) {
+	s := formed(3)
+	next, err := s.Identity.Restoring(cke.NewRestoration(s.Spec, s.Identity, cke.Restoration{ID: "t0", Order: cke.RestoreOrder{Target: "file:///backups", Source: "demo"}}, time.Now()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Identity = next
+	onStage(t, s, func(g *stage) {
+		g.storeDo = waitForRecords
+		p := g.perform()
+		p.wish(cke.TaskCancelRestore, "")
+		g.pass(time.Minute)
+		if told := g.told(); !slices.ContainsFunc(told, func(line string) bool { return strings.HasSuffix(line, " cancel-restore completed") }) || len(p.term.Requests().Tasks) != 0 {
+			t.Errorf("history %v, %s", told, g.status().Reason)
+		}
+		_ = p.over()
+	})
 }

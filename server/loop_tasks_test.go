@@ -177,6 +177,39 @@ func TestLoop_ContinuesWhileTasksWaitForRecords(t *testing.T) {
 	}
 }
 
+// A request that becomes undecodable during a term is reported as one that was so before it, and no task is carried out until then.
+func TestLoop_ReportsARequestThatCannotBeDecodedDuringATerm(t *testing.T) {
+	onStage(t, formed(3), func(g *stage) {
+		p := g.perform()
+		g.pass(time.Minute)
+		g.change(func() {
+			g.storeDo = func(_ context.Context, call string) error {
+				if call == "interrupt-running" {
+					return &cke.Error{Code: cke.CodeRecord, What: "KEY cannot be decoded", Try: "ckecli node undrain n1"}
+				}
+				return nil
+			}
+			p.term.requests.Undecoded = []string{"drain n1"}
+		})
+		p.wish(cke.TaskMoveLeader, "n9")
+		g.pass(time.Minute)
+		reported := func() bool {
+			return slices.ContainsFunc(g.status().Problems, func(p cke.Problem) bool {
+				return p.Code == cke.CodeRecord && strings.Contains(p.Message, "KEY") && p.Remedy == "ckecli node undrain n1"
+			})
+		}
+		if !reported() || len(g.told()) > 0 {
+			t.Errorf("problems %+v, history %v", g.status().Problems, g.told())
+		}
+		g.change(func() { g.storeDo, p.term.requests.Undecoded = nil, nil })
+		g.pass(time.Minute)
+		if reported() || len(g.told()) != 1 {
+			t.Errorf("problems %+v, history %v", g.status().Problems, g.told())
+		}
+		_ = p.over()
+	})
+}
+
 // What earlier terms left is not closed yet: a task that is still in the store may be on record as carried out.
 func TestLoop_BeginsNoTaskBeforeTheRecordsAreClosed(t *testing.T) {
 	onStage(t, formed(3), func(g *stage) {

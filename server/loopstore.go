@@ -7,12 +7,13 @@ import (
 	"strings"
 
 	"cke"
+	"cke/op"
 	"cke/server/strategy"
 )
 
-// closeRecords closes, once, what earlier terms left running.
-func (l *Loop) closeRecords(ctx context.Context) {
-	if l.closed {
+// closeRecords closes what earlier terms left running: once, and again as long as a request cannot be decoded, which is reported with that.
+func (l *Loop) closeRecords(ctx context.Context, asked cke.Requests) {
+	if l.closed && asked.Undecoded == nil {
 		return
 	}
 	err := l.Term.InterruptRunning(ctx)
@@ -24,7 +25,28 @@ func (l *Loop) closeRecords(ctx context.Context) {
 		l.Log.Warn("records of earlier terms are not closed yet", "error", err)
 		return
 	}
-	l.unclosed = &cke.Problem{Code: e.Code, Message: "no task is carried out: " + strings.Join(append([]string{e.What}, e.Facts...), "; "), Remedy: e.Try}
+	what, try := "no task is carried out: ", e.Try
+	if i := slices.IndexFunc(asked.Tasks, func(t cke.Task) bool { return t.Kind == cke.TaskRestore }); i >= 0 {
+		what = "an order to restore waits, and nothing else is done until it is canceled, or refused since it waited for more than an hour; " + what
+		if cancel := "ckecli task cancel " + asked.Tasks[i].ID; !strings.Contains(try, cancel) {
+			try = cancel + "; and " + try
+		}
+	}
+	l.unclosed = &cke.Problem{Code: e.Code, Message: what + strings.Join(append([]string{e.What}, e.Facts...), "; "), Remedy: try}
+}
+
+// needsNoRecords reports whether an operation for a task may be started although that may be on record as carried out: it cancels a restore,
+// which returns to what was, or answers an order. Whether an order was carried out is part of the identity.
+func needsNoRecords(o op.Operation) bool {
+	switch o := o.(type) {
+	case op.CancelRestore:
+		return true
+	case op.Refuse:
+		return o.Task.Restore != nil
+	case op.Settled:
+		return o.Task.Restore != nil
+	}
+	return false
 }
 
 // save stores how operations ended that the store did not take note of when they did.

@@ -30,13 +30,11 @@ func (t *Term) PutDrain(ctx context.Context, d cke.Drain) error {
 	}
 	ops := []clientv3.Op{op}
 	for _, kv := range resp.Responses[0].GetResponseRange().Kvs {
-		var request Request
-		var other cke.Drain
-		if err := errors.Join(decode(string(kv.Key), kv.Value, &request), json.Unmarshal(request.Args, &other)); err != nil {
-			return fmt.Errorf("%s: %w", tried, err)
-		}
+		var asked cke.Requests
+		request, _ := t.s.decodeRequest(t.cluster, kv)
+		undecoded, other := request.into(&asked), asked.Drains[0]
 		switch {
-		case other.Node == d.Node:
+		case other.Node == d.Node && undecoded == nil:
 		case other.Active(d.Since):
 			return cke.OtherDrain(d.Node, other)
 		default:

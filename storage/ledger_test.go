@@ -337,7 +337,7 @@ func TestInterruptRunning_NamesTasksOfARecordThatCannotBeDecoded(t *testing.T) {
 	}
 }
 
-// Of a request that cannot be decoded nobody knows what it asks for: its key is reported. Else only its kind is needed.
+// Of a request that cannot be decoded it is not known what it asks for: its key is reported.
 func TestInterruptRunning_NamesTheKeyOfARequestThatCannotBeDecoded(t *testing.T) {
 	s := newStore(t)
 	ctx := testContext(t)
@@ -363,7 +363,7 @@ func TestInterruptRunning_NamesTheKeyOfARequestThatCannotBeDecoded(t *testing.T)
 	if all, err := s.Records(ctx, "prod", 0); err != nil || len(all) != 1 || all[0].State != cke.RecordInterrupted {
 		t.Errorf("%+v, %v", all, err)
 	}
-	put(`{"kind": "task t7", "at": 7}`)
+	put(`{"kind": "task t7", "args": {"id": "t7"}}`)
 	if err := second.InterruptRunning(ctx); err != nil {
 		t.Error(err)
 	}

@@ -143,8 +143,8 @@ func (t *Term) InterruptRunning(ctx context.Context) error {
 	tasks := map[string]int64{}      // and the revisions at which they were requested
 	var undecoded []*mvccpb.KeyValue // requests
 	for _, kv := range resp.Responses[1].GetResponseRange().Kvs {
-		var r struct{ Kind string }
-		if decode(string(kv.Key), kv.Value, &r) != nil {
+		r, _ := t.s.decodeRequest(t.cluster, kv)
+		if r.into(&cke.Requests{}) != nil {
 			undecoded = append(undecoded, kv)
 			continue
 		}
@@ -189,14 +189,10 @@ func (t *Term) unreadable(requests, records []*mvccpb.KeyValue, waiting map[stri
 	for _, kv := range requests {
 		keys = append(keys, string(kv.Key))
 		r, _ := t.s.decodeRequest(t.cluster, kv)
-		if id, is := strings.CutPrefix(r.Kind, taskOf("")); is {
-			try = append(try, "ckecli task cancel "+id)
-		} else {
-			try = append(try, "etcdctl del "+string(kv.Key))
-		}
+		try = append(try, r.ends(t.cluster, string(kv.Key)))
 	}
 	if keys != nil {
-		what = append(what, "requests cannot be decoded, so it is not known what they ask for: "+strings.Join(keys, ", "))
+		what = append(what, "requests cannot be decoded, and are in force as far as their keys say what they ask for: "+strings.Join(keys, ", "))
 	}
 	doubted := map[string]bool{}
 	for _, kv := range records {

@@ -3,10 +3,7 @@ package storage
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"net/url"
-	"strings"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
@@ -126,29 +123,16 @@ func (s *Store) EndHold(ctx context.Context, cluster string) error {
 		&cke.Error{Code: cke.CodeNotPaused, What: "cluster " + cluster + " is not paused", Unchanged: true, Err: cke.ErrNotFound})
 }
 
-// HoldOf returns the cluster's pause, even an expired one; nil: there is none.
+// HoldOf returns the cluster's pause, even an expired one, and one that cannot be decoded; nil: there is none.
 func (s *Store) HoldOf(ctx context.Context, cluster string) (*cke.Hold, error) {
 	if err := checkName(cluster); err != nil {
 		return nil, err
 	}
-	var r Request
-	_, err := s.get(ctx, s.keys.request(cluster, requestHold), &r)
-	if errors.Is(err, cke.ErrNotFound) {
-		return nil, nil
-	}
+	asked, err := s.requestsIn(ctx, cluster, one(s.keys.request(cluster, requestHold)))
 	if err != nil {
 		return nil, s.fail("read the pause of "+cluster, err)
 	}
-	return r.hold(), nil
-}
-
-// hold reads a request to hold. One that cannot be read holds all the same: somebody did ask.
-func (r Request) hold() *cke.Hold {
-	var h cke.Hold
-	if err := json.Unmarshal(r.Args, &h); err != nil {
-		return &cke.Hold{Reason: "the request cannot be read: " + err.Error(), By: r.By, Since: r.At}
-	}
-	return &h
+	return asked.Hold, nil
 }
 
 // Leader returns the leader daemon of the cluster. ErrNotFound: there is none now.
@@ -177,30 +161,18 @@ func (s *Store) RequestsOf(ctx context.Context, cluster string) (cke.Requests, e
 	if _, err := s.Spec(ctx, cluster); err != nil {
 		return cke.Requests{}, err
 	}
-	of := under(s.keys.requests(cluster))
-	resp, err := s.client.Get(ctx, of.start, of.options()...)
-	if err != nil {
-		return cke.Requests{}, s.fail("read the requests of "+cluster, err)
-	}
-	var all []Request
-	for _, kv := range resp.Kvs {
-		r, _ := s.decodeRequest(cluster, kv)
-		all = append(all, r)
-	}
-	return asked(all), nil
+	asked, err := s.requestsIn(ctx, cluster, under(s.keys.requests(cluster)))
+	return asked, s.fail("read the requests of "+cluster, err)
 }
 
-// decodeRequest also returns the kind of a request that cannot be decoded, by its key: a pause holds all the same, and a task can be
-// canceled.
-func (s *Store) decodeRequest(cluster string, kv *mvccpb.KeyValue) (r Request, err error) {
-	key := string(kv.Key)
-	if err = decode(key, kv.Value, &r); err != nil {
-		r = Request{}
-		if kind, escaped := url.PathUnescape(strings.TrimPrefix(key, s.keys.requests(cluster))); escaped == nil {
-			r.Kind = kind
-		}
+func (s *Store) requestsIn(ctx context.Context, cluster string, r keyRange) (cke.Requests, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.patience)
+	defer cancel()
+	resp, err := s.client.Get(ctx, r.start, r.options()...)
+	if err != nil {
+		return cke.Requests{}, err
 	}
-	return r, err
+	return s.asked(cluster, resp.Kvs), nil
 }
 
 // Asked implements cke.Ledger.
@@ -210,16 +182,13 @@ func (t *Term) Asked(ctx context.Context) (cke.Requests, error) {
 	if err != nil {
 		return cke.Requests{}, err
 	}
-	all, err := decodeAll[Request](resp.Responses[0].GetResponseRange().Kvs)
-	if err != nil {
-		return cke.Requests{}, err
-	}
-	return asked(all), nil
+	return t.s.asked(t.cluster, resp.Responses[0].GetResponseRange().Kvs), nil
 }
 
-func asked(all []Request) cke.Requests {
+func (s *Store) asked(cluster string, kvs []*mvccpb.KeyValue) cke.Requests {
 	state := ClusterState{Requests: map[string]Request{}}
-	for _, r := range all {
+	for _, kv := range kvs {
+		r, _ := s.decodeRequest(cluster, kv)
 		state.Requests[r.Kind] = r
 	}
 	return state.Asked()

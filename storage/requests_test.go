@@ -18,7 +18,7 @@ func TestRequestApply_ReleasesThePresentGeneration(t *testing.T) {
 	}
 	setCluster(t, s, "prod")
 	states := s.WatchCluster(ctx, "prod")
-	if got := (<-states).Applied(); got != 0 {
+	if got := (<-states).Asked().Applied; got != 0 {
 		t.Errorf("generation %d is released, and nobody asked", got)
 	}
 	apply := func(want int64) {
@@ -27,7 +27,7 @@ func TestRequestApply_ReleasesThePresentGeneration(t *testing.T) {
 		if err != nil || got != want {
 			t.Fatalf("released %d, %v; want %d", got, err, want)
 		}
-		await(t, states, func(c ClusterState) bool { return c.Applied() == want })
+		await(t, states, func(c ClusterState) bool { return c.Asked().Applied == want })
 	}
 	apply(1)
 	changed := testCluster("prod")
@@ -36,7 +36,7 @@ func TestRequestApply_ReleasesThePresentGeneration(t *testing.T) {
 		t.Fatal(err)
 	}
 	state := await(t, states, func(c ClusterState) bool { return c.Spec.Generation == 2 })
-	if got := state.Applied(); got != 1 {
+	if got := state.Asked().Applied; got != 1 {
 		t.Errorf("a new generation counts as released: %d", got)
 	}
 	if r := state.Requests[requestApply]; r.By != "me@here" || r.At.IsZero() {
@@ -73,7 +73,7 @@ func TestHold_LastsUntilItIsEnded(t *testing.T) {
 		if d := cmp.Diff(want, got); d != "" {
 			t.Errorf("read (-want +got):\n%s", d)
 		}
-		await(t, states, func(c ClusterState) bool { return cmp.Equal(c.Hold(), want) })
+		await(t, states, func(c ClusterState) bool { return cmp.Equal(c.Asked().Hold, want) })
 	}
 	ended := func() {
 		t.Helper()

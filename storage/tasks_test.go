@@ -82,7 +82,7 @@ func TestFreeze_IsKeptUntilItIsLifted(t *testing.T) {
 }
 
 func TestTasks_ThatCannotBeDecodedAreNamed(t *testing.T) {
-	state := ClusterState{Requests: map[string]Request{taskOf("t7"): {Args: []byte(`{"id": 7}`)}, taskOf("t8"): {Args: []byte(`{"id": "t8"}`)}}}
+	state := ClusterState{Requests: map[string]Request{taskOf("t7"): {Kind: taskOf("t7"), Args: []byte(`{"id": 7}`)}, taskOf("t8"): {Kind: taskOf("t8"), Args: []byte(`{"id": "t8"}`)}}}
 	if asked := state.Asked(); len(asked.Tasks) != 1 || !cmp.Equal(asked.Unread, []string{"t7"}) {
 		t.Errorf("%+v", asked)
 	}

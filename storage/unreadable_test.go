@@ -50,6 +50,87 @@ func TestRequestsOf_KnowsByTheirKeysThoseThatCannotBeDecoded(t *testing.T) {
 	}
 }
 
+// An operator did ask: what restricts, and cannot be decoded, restricts as strongly as it can, also for steps of an operation, until the
+// operator ends it by its key. It is reported with its key and with the command that ends it.
+func TestRequests_AreInForceAlsoIfTheyCannotBeDecoded(t *testing.T) {
+	s := newStore(t)
+	ctx := testContext(t)
+	setCluster(t, s, "prod")
+	later := time.Now().AddDate(10, 0, 0)
+	for _, row := range []struct {
+		kind, try string
+		has       func(cke.Requests) bool
+		end       func() error
+	}{
+		{requestHold, "ckecli resume --cluster prod", func(r cke.Requests) bool { return r.Hold.Active(later) && r.EndsRestore(later) != "" }, func() error { return s.EndHold(ctx, "prod") }},
+		{requestHibernate, "ckecli cluster resume prod", func(r cke.Requests) bool { return r.Hibernation != nil }, func() error { return s.EndHibernation(ctx, "prod") }},
+		{drainOf("n1"), "ckecli node undrain n1", func(r cke.Requests) bool { return r.Drained("n1", later) != nil }, func() error { return s.EndDrain(ctx, "prod", "n1") }},
+		{requestReboots, "etcdctl del", func(r cke.Requests) bool { return r.Reboots.Disabled && r.Reboots.Unread }, nil},
+		{taskOf("t1"), "ckecli task cancel t1", func(r cke.Requests) bool { return slices.Equal(r.Unread, []string{"t1"}) && r.EndsRestore(later) != "" },
+			func() error { return s.WithdrawTask(ctx, "prod", "t1") }},
+	} {
+		key := s.keys.request("prod", row.kind)
+		values := map[string]string{"all of it": `{"kind`, "its time": `{"kind":"` + row.kind + `","at":7}`, "its kind": `{"kind":"x","args":{}}`, "its arguments": `{"kind":"` + row.kind + `","args":"x"}`}
+		if row.kind == drainOf("n1") {
+			values["its node"] = `{"kind":"` + row.kind + `","args":{"node":"n2","until":"2100-01-01T00:00:00Z"}}`
+			values["its end"] = `{"kind":"` + row.kind + `","args":{"node":"n1"}}`
+		}
+		for what, value := range values {
+			if _, err := s.client.Put(ctx, key, value); err != nil {
+				t.Fatal(err)
+			}
+			term := campaign(t, s, "prod", "h")
+			stored, err := s.RequestsOf(ctx, "prod")
+			fresh, err2 := term.Asked(ctx)
+			seen := (<-s.WatchCluster(ctx, "prod")).Asked()
+			for by, asked := range map[string]cke.Requests{"the store": stored, "the term": fresh, "the watch": seen} {
+				if err != nil || err2 != nil || !row.has(asked) || !slices.Equal(asked.Undecoded, []string{row.kind}) {
+					t.Errorf("%s of %s cannot be decoded: %s: %+v, %v, %v", what, row.kind, by, asked, err, err2)
+				}
+			}
+			var e *cke.Error
+			if err := term.InterruptRunning(ctx); !errors.As(err, &e) || e.Code != cke.CodeRecord || !strings.Contains(e.What, key) || !strings.Contains(e.Try, row.try) {
+				t.Errorf("%s of %s cannot be decoded: %v", what, row.kind, err)
+			}
+			if _, err := s.HoldOf(ctx, "prod"); err != nil {
+				t.Error(err)
+			}
+			term.Resign(ctx)
+		}
+		if row.end == nil {
+			row.end = func() error { _, err := s.client.Delete(ctx, key); return err }
+		}
+		if err := row.end(); err != nil {
+			t.Errorf("%s: %v", row.kind, err)
+		}
+	}
+	if asked, err := s.RequestsOf(ctx, "prod"); err != nil || asked.Undecoded != nil || asked.EndsRestore(later) != "" {
+		t.Errorf("%+v, %v", asked, err)
+	}
+}
+
+// A lease that cannot be decoded may be of any entry, or of an operator: no other one is given, also not for its node.
+func TestPutDrain_NotBesideALeaseThatCannotBeDecoded(t *testing.T) {
+	s := newStore(t)
+	ctx := testContext(t)
+	setCluster(t, s, "prod")
+	term := campaign(t, s, "prod", "here")
+	damage(t, s, s.keys.request("prod", drainOf("cp1")))
+	for _, node := range []string{"cp1", "cp2"} {
+		var e *cke.Error
+		err := term.PutDrain(ctx, cke.Drain{Node: node, Since: time.Now(), Until: time.Now().Add(time.Hour)})
+		if !errors.As(err, &e) || e.Code != cke.CodeDrain || e.Try != "ckecli node undrain cp1" {
+			t.Errorf("%s: %v", node, err)
+		}
+	}
+	if err := term.EndDrain(ctx, "cp1"); err != nil {
+		t.Fatal(err)
+	}
+	if err := term.PutDrain(ctx, cke.Drain{Node: "cp2", Since: time.Now(), Until: time.Now().Add(time.Hour)}); err != nil {
+		t.Error(err)
+	}
+}
+
 // A record says that the task is over: that another one cannot be decoded changes nothing about it.
 func TestWithdrawTask_NotWhatHasJustEnded(t *testing.T) {
 	s := newStore(t)
@@ -146,7 +227,7 @@ func TestInterruptRunning_ReportsInAStableOrder(t *testing.T) {
 		t.Error(d)
 	}
 	at := 0
-	for _, want := range slices.Concat(keys, []string{"records 1, 3"}, tasks, []string{"etcdctl del " + keys[0], "task cancel t1", "task cancel t2", "task cancel " + tasks[0]}) {
+	for _, want := range slices.Concat(keys, []string{"records 1, 3"}, tasks, []string{"node undrain cp1", "task cancel t1", "task cancel t2", "task cancel " + tasks[0]}) {
 		i := strings.Index(texts[0][at:], want)
 		if i < 0 {
 			t.Fatalf("%q is not after %q", want, texts[0][:at])

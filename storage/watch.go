@@ -7,7 +7,6 @@ import (
 	"hash/fnv"
 	"maps"
 	"slices"
-	"strings"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 
@@ -39,28 +38,6 @@ func (s ClusterState) ResignRequested(term int64) bool {
 	return ok && json.Unmarshal(r.Args, &asked) == nil && asked.Term == term
 }
 
-// Applied returns the revision that the operator released last; 0: none. It may differ from the spec's.
-func (s ClusterState) Applied() int64 { return s.generation(requestApply) }
-
-// generation is the one that a request of a kind is about; 0: there is none.
-func (s ClusterState) generation(kind string) int64 {
-	var asked applyRequest
-	r, ok := s.Requests[kind]
-	if !ok || json.Unmarshal(r.Args, &asked) != nil {
-		return 0
-	}
-	return asked.Generation
-}
-
-// Hold returns the requested pause; nil: there is none. It may have expired.
-func (s ClusterState) Hold() *cke.Hold {
-	r, ok := s.Requests[requestHold]
-	if !ok {
-		return nil
-	}
-	return r.hold()
-}
-
 // Order returns the request to apply a change that the inventory leads to; nil: there is none.
 func (s ClusterState) Order() *cke.InventoryOrder {
 	r, ok := s.Requests[requestInventory]
@@ -74,39 +51,12 @@ func (s ClusterState) Order() *cke.InventoryOrder {
 	return &o
 }
 
-// queueOf is a queue as it is stored.
-func queueOf(r Request) (q cke.Queue) {
-	if json.Unmarshal(r.Args, &q) != nil {
-		return cke.Queue{Disabled: true} // nothing is done for what cannot be read
-	}
-	return q
-}
-
-// Asked returns the requests; of tasks that cannot be read it has the ids.
+// Asked returns the requests; of those that cannot be decoded it has what their keys say.
 func (s ClusterState) Asked() cke.Requests {
-	asked := cke.Requests{Hold: s.Hold(), Applied: s.Applied(), Interrupt: s.generation(requestInterrupt)}
+	var asked cke.Requests
 	for _, kind := range slices.Sorted(maps.Keys(s.Requests)) {
-		r := s.Requests[kind]
-		of, _, _ := strings.Cut(kind, " ")
-		switch of {
-		case requestHibernate:
-			asked.Hibernation = &cke.Hibernation{By: r.By, Since: r.At}
-		case requestDrain:
-			var d cke.Drain
-			if json.Unmarshal(r.Args, &d) == nil {
-				asked.Drains = append(asked.Drains, d)
-			}
-		case requestReboots:
-			asked.Reboots = queueOf(r)
-		case requestRepairs:
-			asked.Repairs = queueOf(r)
-		case requestTask:
-			var t cke.Task
-			if json.Unmarshal(r.Args, &t) == nil {
-				asked.Tasks = append(asked.Tasks, t)
-			} else {
-				asked.Unread = append(asked.Unread, strings.TrimPrefix(kind, of+" "))
-			}
+		if s.Requests[kind].into(&asked) != nil {
+			asked.Undecoded = append(asked.Undecoded, kind)
 		}
 	}
 	slices.SortStableFunc(asked.Tasks, func(a, b cke.Task) int { return a.At.Compare(b.At) })

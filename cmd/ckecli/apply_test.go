@@ -14,7 +14,7 @@ const manualFile = clusterFile + "policies: {reconcile: manual}\n"
 func (h *house) awaitRelease(generation int64) {
 	h.t.Helper()
 	for state := range h.store.WatchCluster(h.ctx(), "prod") {
-		if state.Applied() == generation {
+		if state.Asked().Applied == generation {
 			return
 		}
 	}

@@ -203,7 +203,7 @@ func (a *app) watchStatus(ctx context.Context, s store, name string, show func(s
 				return &cke.Error{Code: cke.CodeCluster, What: "cluster " + name + " has been deleted"}
 			}
 			before := sc
-			sc.revision, sc.hold = c.Spec.Generation, c.Hold()
+			sc.revision, sc.hold = c.Spec.Generation, c.Asked().Hold
 			if sc.revision == before.revision && reflect.DeepEqual(sc.hold, before.hold) {
 				continue
 			}

@@ -109,6 +109,9 @@ func Hibernation(cluster string, h cke.Hibernation) string {
 
 // Drain is a maintenance lease in a line.
 func Drain(now time.Time, d cke.Drain) string {
+	if d.Until.IsZero() {
+		return d.Text()
+	}
 	return fmt.Sprintf("%s, for %s more", d.Text(), In(now, d.Until))
 }
 

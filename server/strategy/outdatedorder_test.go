@@ -18,6 +18,7 @@ func TestRestore_IsCanceledOnceItWaitedForLong(t *testing.T) {
 			s.Before.LastOperation = &cke.OperationStatus{Type: "restore", State: cke.RecordInterrupted, Time: noon.Add(-ago)}
 		}
 	}
+	unread := func(s *scene) { s.Requests.Unread = []string{"t1"} }
 	answered := func(s *scene) {
 		s.Before.LastOperation = &cke.OperationStatus{Type: op.Settled{Task: cke.Task{Kind: cke.TaskRestore}}.Name(), Task: "t0", State: cke.RecordCompleted, Time: noon}
 	}
@@ -39,6 +40,8 @@ func TestRestore_IsCanceledOnceItWaitedForLong(t *testing.T) {
 		}},
 		"another operation was before it":   {age: 2 * time.Hour, change: ran(5 * time.Hour), cancels: true},
 		"it is paused":                      {age: 30 * time.Hour, change: func(s *scene) { s.Requests.Hold = &cke.Hold{Reason: "x"} }, waits: true},
+		"a task cannot be decoded":          {age: time.Minute, change: unread, waits: true},
+		"that has been so for long":         {age: 30 * time.Hour, change: unread, cancels: true},
 		"a node does not answer":            {age: 30 * time.Hour, change: func(s *scene) { s.silent(3) }, cancels: true},
 		"two nodes do not answer":           {age: 30 * time.Hour, change: func(s *scene) { s.silent(2, 3) }, waits: true},
 		"the clock was set back":            {age: -30 * time.Hour},

@@ -39,3 +39,31 @@ func TestReboots_NoMemberWhileACommandRuns(t *testing.T) {
 		t.Errorf("%T %s", d.Operation, d.Reason)
 	}
 }
+
+// What is under way in a queue that cannot be decoded is not known: the leases of its entries remain. Without their queue they are over.
+func TestReboots_LeasesOfAQueueThatCannotBeDecodedRemain(t *testing.T) {
+	for unread, want := range map[bool]string{true: "", false: "note-reboot"} {
+		s := rebootable(3, 3)
+		n := s.Spec.Nodes[1]
+		s.Requests.Drains = []cke.Drain{{Node: n.Name(), Address: n.Address, Entry: "r1", Queue: cke.RebootQueue, Until: noon.Add(time.Hour)}}
+		s.Requests.Reboots = cke.Queue{Disabled: true, Unread: unread}
+		got := ""
+		if d := strategy.Decide(s.Input); d.Operation != nil {
+			got = d.Operation.Name()
+		}
+		if got != want {
+			t.Errorf("unread %v: %q", unread, got)
+		}
+	}
+}
+
+// A lease without an end, which cannot be decoded, keeps its member stopped, and is in the status without a time.
+func TestDecide_ALeaseThatCannotBeDecodedHasNoEnd(t *testing.T) {
+	s := formed(3).stopped(2)
+	s.Requests.Drains = []cke.Drain{{Node: "n2"}}
+	d := strategy.Decide(s.Input)
+	st := strategy.Report(s.Input, d, cke.Status{})
+	if d.Operation != nil || d.Again < 0 || len(st.Drains) != 1 || strings.Contains(st.Drains[0].Text(), "until") {
+		t.Errorf("%T %s, again %s: %+v", d.Operation, d.Reason, d.Again, st.Drains)
+	}
+}

@@ -26,7 +26,7 @@ func (in *Input) leases() []cke.Drain {
 // untilLeasesEnd observes again when a maintenance lease runs out: nothing else wakes the loop then.
 func untilLeasesEnd(in *Input, d Decision) Decision {
 	for _, l := range in.leases() {
-		if left := l.Until.Sub(in.untilNow()); d.Operation == nil && (d.Again == 0 || left < d.Again) {
+		if left := l.Until.Sub(in.untilNow()); !l.Until.IsZero() && d.Operation == nil && (d.Again == 0 || left < d.Again) {
 			d.Again = left
 		}
 	}

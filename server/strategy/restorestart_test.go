@@ -3,6 +3,7 @@ package strategy_test
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -157,5 +158,27 @@ func TestDecide_ARestoreAlsoStopsACopyOfAMember(t *testing.T) {
 	}
 	if !slices.Equal(on, []string{"n1", "n4"}) {
 		t.Errorf("join1 is stopped on %v", on)
+	}
+}
+
+// A task that cannot be decoded may be to cancel a restore: one that has started no member is held, and one that has continues.
+func TestRestore_IsHeldByATaskThatCannotBeDecoded(t *testing.T) {
+	s := cutOffRestore()
+	s.Seen.Etcd.Alarms, s.Identity.Incarnation.Restore.Stopping = nil, false
+	running := strategy.Decide(s.Input).Operation
+	s.Requests.Unread = []string{"t1"}
+	s.Unclosed = &cke.Problem{Code: cke.CodeRecord, Message: "KEY cannot be decoded", Remedy: "ckecli task cancel t1"}
+	d := strategy.Decide(s.Input)
+	if d.Operation != nil || len(d.Blockers) != 1 || d.Blockers[0].Code != cke.CodeRecord || !strings.Contains(d.Reason, "may be to cancel the restore") || !strings.Contains(d.Reason, "KEY") || d.Blockers[0].Remedy != "ckecli task cancel t1" {
+		t.Errorf("%T %s: %+v", d.Operation, d.Reason, d.Blockers)
+	}
+	if strategy.Outrun(running, &s.Input) == nil || strategy.Outrun(op.BeginRestore{}, &s.Input) == nil {
+		t.Error("a restore continues beside it")
+	}
+	started := startedRestore()
+	started.Requests.Unread = []string{"t1"}
+	d = strategy.Decide(started.Input)
+	if _, is := d.Operation.(op.Restore); !is || strategy.Outrun(d.Operation, &started.Input) != nil {
+		t.Errorf("%T %s", d.Operation, d.Reason)
 	}
 }

@@ -105,6 +105,13 @@ func restoring(in *Input) verdict {
 		})...)
 	}
 	if !started {
+		if why := in.Requests.MayCallOff(); why != "" {
+			p := cke.Problem{Code: cke.CodeRecord, Message: why, Remedy: "ckecli task cancel " + in.Requests.Unread[0]}
+			if in.Unclosed != nil {
+				p.Message, p.Remedy = why+"; "+in.Unclosed.Message, in.Unclosed.Remedy
+			}
+			blockers = append(blockers, p)
+		}
 		blockers = append(blockers, startedBefore(in)...)
 		if outdated := outdatedRestore(in); outdated != nil {
 			o, why := cancellation(in)

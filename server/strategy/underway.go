@@ -69,10 +69,11 @@ func queuesUnderWay(in *Input) verdict {
 }
 
 // strayLease: the lease of an entry that is not under way is over. It was canceled while its member was stopped, or that was not completed.
+// What is under way in a queue that cannot be decoded is not known.
 func (in *Input) strayLease() verdict {
 	for _, d := range in.leases() {
 		r, there := in.Requests.Entry(d.Entry)
-		if d.Entry == "" || there && (r.State == cke.EntryLeased || r.Acting()) {
+		if d.Entry == "" || !there && in.Requests.Queue(d.Queue).Unread || there && (r.State == cke.EntryLeased || r.Acting()) {
 			continue
 		}
 		if !there {
