@@ -64,7 +64,12 @@ func (mute) Endpoint(_ context.Context, url string) cke.EndpointStatus {
 // sealing is a ledger that notes whether the deletion was sealed.
 type sealing struct {
 	cke.Ledger
-	sealed *bool
+	sealed  *bool
+	sighted []cke.Sighting
+}
+
+func (s sealing) Identity(context.Context) (cke.Identity, error) {
+	return cke.Identity{Sighted: s.sighted}, nil
 }
 
 func (s sealing) SealDelete(context.Context) error {
@@ -78,18 +83,23 @@ func TestDeleteCluster_LeavesAMemberThatCannotServe(t *testing.T) {
 	for name, c := range map[string]struct {
 		leader string
 		op.DeleteCluster
-		seals bool
+		seals   bool
+		sighted []cke.Sighting
 	}{
-		"one of three":                     {"", op.DeleteCluster{Voters: 3}, true},
-		"one of three, with a leader":      {"c3", op.DeleteCluster{Voters: 3}, false},
-		"the only one":                     {"", op.DeleteCluster{Voters: 1}, false},
-		"nobody knows how many there were": {"", op.DeleteCluster{}, false},
-		"a quorum, of which one answers":   {"", op.DeleteCluster{Voters: 3, Gone: []cke.Join{{ID: "c", Node: cke.Node{Hostname: "n3", Address: "127.0.0.103"}, ClientPort: 2379, MemberID: "c3"}}}, false},
-		"sealed before":                    {"c3", op.DeleteCluster{Sealed: true}, true},
+		"one of three":                     {"", op.DeleteCluster{Voters: 3}, true, nil},
+		"one of three, with a leader":      {"c3", op.DeleteCluster{Voters: 3}, false, nil},
+		"the only one":                     {"", op.DeleteCluster{Voters: 1}, false, nil},
+		"nobody knows how many there were": {"", op.DeleteCluster{}, false, nil},
+		"a quorum, of which one answers":   {"", op.DeleteCluster{Voters: 3, Gone: []cke.Join{{ID: "c", Node: cke.Node{Hostname: "n3", Address: "127.0.0.103"}, ClientPort: 2379, MemberID: "c3"}}}, false, nil},
+		"sealed before":                    {"c3", op.DeleteCluster{Sealed: true}, true, nil},
+		"seen since it was requested":      {"", op.DeleteCluster{Voters: 1, Deletion: "deletion 1"}, false, []cke.Sighting{{Order: "deletion 1", Node: "n2"}}},
+		"seen before":                      {"", op.DeleteCluster{Voters: 3, Deletion: "deletion 2"}, true, []cke.Sighting{{Order: "deletion 1", Node: "n2"}}},
+		"seen, one of three":               {"", op.DeleteCluster{Voters: 3, Deletion: "deletion 1"}, true, []cke.Sighting{{Order: "deletion 1", Node: "n2"}}},
+		"seen, and a quorum is gone":       {"", op.DeleteCluster{Voters: 3, Deletion: "deletion 1", Gone: []cke.Join{{ID: "c", Node: cke.Node{Hostname: "n3", Address: "127.0.0.103"}, ClientPort: 2379}}}, false, []cke.Sighting{{Order: "deletion 1", Node: "n2"}}},
 	} {
 		var sealed bool
 		answer := double{mute{}, cke.EndpointStatus{URL: gone.ClientURL(), MemberID: "b2", ClusterID: "c", LeaderID: c.leader}}
-		e := op.Env{Ledger: sealing{nil, &sealed}, Machines: unreached{}, Etcd: answer, Now: time.Now, Note: func(string) {}}
+		e := op.Env{Ledger: sealing{nil, &sealed, c.sighted}, Machines: unreached{}, Etcd: answer, Now: time.Now, Note: func(string) {}}
 		c.Gone = append(c.Gone, gone)
 		all := slices.Concat(c.Stages()...)
 		err := all[slices.IndexFunc(all, func(s op.Step) bool { return s.Name == "seal" })].Run(t.Context(), e)
