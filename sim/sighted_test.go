@@ -15,6 +15,50 @@ import (
 	"cke/sim"
 )
 
+// A restore that calls n2 and n3 destroyed is replaced by another one that does so, too. They are seen then, which goes on the record of the second
+// one, and are cut off from cke. The second one is canceled: the first one continues, and starts no member beside those that were seen.
+func TestDestroyed_WhatASecondRestoreSawCountsForTheFirst(t *testing.T) {
+	for kind, o := range destroyedOrders {
+		t.Run(kind, func(t *testing.T) { secondRestoreSaw(t, o) })
+	}
+}
+
+func secondRestoreSaw(t *testing.T, o cke.RestoreOrder) {
+	play(t, 3, func(s *stage) {
+		down := calledDestroyed(t, s, asItIs)
+		s.Node("n1").FillDisk()
+		s.order(o)
+		s.until(10*time.Minute, func() bool { return s.Store().Identity().Incarnation.State == cke.Restoring })
+		first := s.Store().Identity().Incarnation.ID
+		s.order(destroyedOrders["restore"])
+		s.until(10*time.Minute, func() bool { return s.Store().Identity().Incarnation.ID != first })
+		second := s.Store().Identity().Incarnation
+		if second.State != cke.Restoring || second.ID == first {
+			t.Fatalf("no second restore: %v", s.World)
+		}
+		for _, n := range down {
+			n.PowerOn()
+		}
+		s.pass(2 * time.Minute)
+		if !s.Write("n2", "late") {
+			t.Fatal("they do not serve")
+		}
+		for _, n := range down {
+			s.Cut(sim.Management, n.Name())
+		}
+		s.pass(time.Minute)
+		s.ask(cke.TaskCancelRestore, "", "", "")
+		s.pass(5 * time.Minute)
+		s.Node("n1").FreeDisk()
+		s.pass(30 * time.Minute)
+		late := s.Write("n2", "later")
+		if s.restored() && late {
+			t.Error("restored beside members that were seen")
+		}
+		s.unbroken(t)
+	})
+}
+
 // unclosing is a term whose earlier records cannot be closed, as while one of them cannot be decoded.
 type unclosing struct {
 	*sim.Term
@@ -62,8 +106,9 @@ func (s *stage) unclosed(term func(*sim.Term, *atomic.Bool) server.Term, unread 
 }
 
 // An order waits because a record cannot be decoded (CKE117). Nodes that it calls destroyed are back meanwhile, and their members serve; then cke loses
-// sight of them. Once the operator has decided about the record, the order is refused: nothing is restored beside them.
-func TestReview_WhatIsSeenWhileAnOrderWaitsForRecordsCounts(t *testing.T) {
+// sight of them. Another daemon leads then. Once the operator has decided about the record, the order is refused: nothing is restored
+// beside them.
+func TestDestroyed_WhatIsSeenWhileAnOrderWaitsForRecordsCounts(t *testing.T) {
 	for why, term := range waitings {
 		for name, o := range destroyedOrders {
 			t.Run(why+", "+name, func(t *testing.T) {
@@ -96,7 +141,6 @@ func TestReview_WhatIsSeenWhileAnOrderWaitsForRecordsCounts(t *testing.T) {
 						n.PowerOn()
 					}
 					s.pass(5 * time.Minute)
-					t.Logf("while it waits: %s; %s", s.Store().Status().Health, s.Store().Status().Reason)
 					if !s.Write("n2", "late") {
 						t.Fatal("they do not serve")
 					}
@@ -105,6 +149,11 @@ func TestReview_WhatIsSeenWhileAnOrderWaitsForRecordsCounts(t *testing.T) {
 						s.Cut("n1", n.Name())
 					}
 					s.pass(2 * time.Minute)
+					for _, d := range s.Daemons() { // so does another daemon that leads then
+						d.Kill()
+					}
+					s.unclosed(term, &unread)
+					s.pass(time.Minute)
 					unread.Store(false)
 					s.pass(time.Minute)
 					s.Store().Ask("resume", func(r *cke.Requests) { r.Hold = nil })
@@ -113,12 +162,57 @@ func TestReview_WhatIsSeenWhileAnOrderWaitsForRecordsCounts(t *testing.T) {
 					if !refused || s.Store().Identity().Incarnation.State != cke.Formed || s.Store().Identity().Incarnation.Restore != nil || !s.Write("n2", "later") {
 						t.Errorf("refused %v; %v", refused, s.Store().Status().Reason)
 					}
-					for _, r := range s.Store().Records() {
-						t.Logf("%s %s %s", r.Operation, r.State, r.Error)
-					}
 					s.unbroken(t)
 				})
 			})
 		}
 	}
+}
+
+// A deletion waits for n1, and calls n2 and n3 destroyed. They are back for a while, serve, and are cut off from cke. Once n1 is back, the deletion
+// waits, also with another daemon: declared again, the cluster would serve twice. Once they are off and named again, it completes.
+func TestDelete_WaitsForWhatWasSeenMeanwhile(t *testing.T) {
+	play(t, 6, func(s *stage) {
+		s.declare(s.Nodes()[:3]...)
+		s.daemon()
+		if !s.until(convergence, s.settled) || !s.Write("n1", "kept") {
+			t.Fatal("no cluster")
+		}
+		down := s.Nodes()[1:3]
+		for _, n := range s.Nodes()[:3] {
+			n.PowerOff()
+		}
+		s.pass(time.Minute)
+		s.Store().Destroy("n2", "n3")
+		s.Store().RequestDelete()
+		s.pass(time.Minute)
+		for _, n := range down {
+			n.PowerOn()
+		}
+		s.pass(5 * time.Minute)
+		if !s.Write("n2", "late") {
+			t.Fatal("they do not serve")
+		}
+		for _, n := range down {
+			s.Cut(sim.Management, n.Name())
+			s.Cut("n1", n.Name())
+		}
+		s.pass(time.Minute)
+		s.Node("n1").PowerOn()
+		s.pass(10 * time.Minute)
+		s.daemon()
+		s.pass(10 * time.Minute)
+		if s.Store().Deleted() {
+			t.Errorf("deleted while members serve that were seen: a client writes: %v", s.Write("n2", "later"))
+		}
+		for _, n := range down {
+			n.PowerOff()
+		}
+		s.pass(time.Minute)
+		s.Store().Destroy("n2", "n3")
+		if !s.until(10*time.Minute, s.Store().Deleted) {
+			t.Errorf("named again, and not deleted: %s", s.told().Reason)
+		}
+		s.unbroken(t)
+	})
 }
