@@ -217,7 +217,6 @@ func unanswered(s *scene) (silent []cke.NodeStatus) {
 // What was seen while something else ran counts once there is something to decide: the order is refused, or the restore that it led to waits.
 func TestDestroyed_WhatWasSeenMeanwhileIsNotForgotten(t *testing.T) {
 	s := formed(3).running().silent(2).lost().restored("n2", "n3").destroyed()
-	s.Requests.Tasks[0].ID = "the order"
 	spec := cke.Spec{Cluster: s.Spec, Generation: s.Generation}
 	observe := func(s *scene) strategy.Input {
 		return strategy.NewInput(spec, s.Identity, s.Requests, s.Seen, s.Backup, cke.Status{})
