@@ -42,7 +42,7 @@ func (i Identity) SeenSince(r *Restoration) (nodes []string) {
 	return nodes
 }
 
-// Contradicts returns why the deletion of a cluster does not go on: a node that it calls destroyed was seen since it was requested.
+// Contradicts returns why the deletion of a cluster waits: a node that it calls destroyed was seen since it was requested.
 func (s Sighting) Contradicts(cluster string) *Error {
 	return &Error{Code: CodeFence, What: fmt.Sprintf("%s was named as destroyed, and was seen since: %s, at %s", s.Node, s.What, s.At.UTC().Format(time.RFC3339)), Err: ErrConflict,
 		Try: fmt.Sprintf("switch %s off, and name it again: ckecli cluster delete %s --destroyed %s; or bring it back; or ckecli cluster delete %s --cancel", s.Node, cluster, s.Node, cluster)}

@@ -239,6 +239,13 @@ func (r RunEntry) allowed(ctx context.Context, e Env, state cke.EntryState) erro
 	if id.Freeze.HoldsQueued(now) {
 		return refused(cke.CodeOlderStore, "it was in the store when that was found to be older than the cluster")
 	}
+	for _, o := range asked.Queued() { // a node that had no member as its turn came may have got one since
+		for _, m := range list.members {
+			if r.Join != nil && o.ID != r.Entry.ID && o.Active() && o.State != cke.EntryLeased && !m.Learner && m.At(o.Address) && !Is(m, *r.Join) {
+				return refused(cke.CodeStranger, fmt.Sprintf("%s is %s, and member %s (%s) is on it", o.Node, o.State, m.Name, m.ID))
+			}
+		}
+	}
 	for _, m := range list.members {
 		ours := slices.ContainsFunc(id.Joins, func(j cke.Join) bool { return Is(m, j) })
 		switch {

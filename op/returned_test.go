@@ -86,20 +86,20 @@ func TestDeleteCluster_LeavesAMemberThatCannotServe(t *testing.T) {
 		seals   bool
 		sighted []cke.Sighting
 	}{
-		"one of three":                     {"", op.DeleteCluster{Voters: 3}, true, nil},
-		"one of three, with a leader":      {"c3", op.DeleteCluster{Voters: 3}, false, nil},
-		"the only one":                     {"", op.DeleteCluster{Voters: 1}, false, nil},
-		"nobody knows how many there were": {"", op.DeleteCluster{}, false, nil},
-		"a quorum, of which one answers":   {"", op.DeleteCluster{Voters: 3, Gone: []cke.Join{{ID: "c", Node: cke.Node{Hostname: "n3", Address: "127.0.0.103"}, ClientPort: 2379, MemberID: "c3"}}}, false, nil},
+		"no quorum is left":                {"", op.DeleteCluster{}, true, nil},
+		"no quorum is left, with a leader": {"c3", op.DeleteCluster{}, false, nil},
+		"a quorum could be left":           {"", op.DeleteCluster{CouldServe: true}, false, nil},
 		"sealed before":                    {"c3", op.DeleteCluster{Sealed: true}, true, nil},
-		"seen since it was requested":      {"", op.DeleteCluster{Voters: 1, Deletion: "deletion 1"}, false, []cke.Sighting{{Order: "deletion 1", Node: "n2"}}},
-		"seen before":                      {"", op.DeleteCluster{Voters: 3, Deletion: "deletion 2"}, true, []cke.Sighting{{Order: "deletion 1", Node: "n2"}}},
-		"seen, one of three":               {"", op.DeleteCluster{Voters: 3, Deletion: "deletion 1"}, true, []cke.Sighting{{Order: "deletion 1", Node: "n2"}}},
-		"seen, and a quorum is gone":       {"", op.DeleteCluster{Voters: 3, Deletion: "deletion 1", Gone: []cke.Join{{ID: "c", Node: cke.Node{Hostname: "n3", Address: "127.0.0.103"}, ClientPort: 2379}}}, false, []cke.Sighting{{Order: "deletion 1", Node: "n2"}}},
+		"it was seen since":                {"", op.DeleteCluster{CouldServe: true, Deletion: "deletion 1"}, false, []cke.Sighting{{Order: "deletion 1", Node: "n2"}}},
+		"it was seen before":               {"", op.DeleteCluster{CouldServe: true, Deletion: "deletion 2"}, true, []cke.Sighting{{Order: "deletion 1", Node: "n2"}}},
+		"it was seen, no quorum is left":   {"", op.DeleteCluster{Deletion: "deletion 1"}, true, []cke.Sighting{{Order: "deletion 1", Node: "n2"}}},
 	} {
 		var sealed bool
 		answer := double{mute{}, cke.EndpointStatus{URL: gone.ClientURL(), MemberID: "b2", ClusterID: "c", LeaderID: c.leader}}
 		e := op.Env{Ledger: sealing{nil, &sealed, c.sighted}, Machines: unreached{}, Etcd: answer, Now: time.Now, Note: func(string) {}}
+		if c.sighted != nil { // away again
+			e.Etcd = mute{}
+		}
 		c.Gone = append(c.Gone, gone)
 		all := slices.Concat(c.Stages()...)
 		err := all[slices.IndexFunc(all, func(s op.Step) bool { return s.Name == "seal" })].Run(t.Context(), e)

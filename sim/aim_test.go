@@ -1,6 +1,7 @@
 package sim_test
 
 import (
+	"math/rand/v2"
 	"slices"
 	"strings"
 
@@ -11,7 +12,7 @@ import (
 var focuses = slices.Concat(operations, more(1, `cancel-restore defragment move-leader replace`),
 	more(2, `advance-authority begin-recovery change-address disable-authentication disarm enable-authentication end-membership promote-member remove-member stuck-learner stop-apart stop-stray`),
 	more(6, `adopt adopt-member clean-up compare purge purge-volume reclaim undelete undelete-volume`), more(8, `unfreeze record-start freeze`),
-	more(8, olderBeside), more(10, agentsReboot), more(12, `allow-writes end-finding finish-authority mark-ended start-changed`))
+	more(8, olderBeside), more(12, wrongWord), more(10, agentsReboot), more(12, `allow-writes end-finding finish-authority mark-ended start-changed`))
 
 // seldom are steps that few schedules come to: how often each is aimed at, by operation.
 var seldom = aims(`
@@ -118,6 +119,13 @@ func (n *nemesis) aim(seed uint64) {
 	if deep > 0 && n.IntN(2) == 0 {
 		n.late, n.often, n.rate = 1+max(n.IntN(deep), n.IntN(deep)), 0.6, 0.01
 	}
+}
+
+// aboutOf is the operation that the schedule of a seed is about.
+func aboutOf(seed uint64) string {
+	n := &nemesis{Rand: rand.New(rand.NewPCG(seed, 1))}
+	n.aim(seed)
+	return n.focus
 }
 
 // founds reports whether the schedule is about the first days of a cluster.

@@ -11,6 +11,7 @@ import (
 // attend is what a person does who stands by until the world has come where it can come, at each look.
 func (n *nemesis) attend() {
 	n.correct()
+	n.withoutLeft()
 	n.applies()
 	inc := n.s.Store().Identity().Incarnation
 	switch f := n.s.freeze(); {
@@ -47,6 +48,7 @@ func (n *nemesis) attend() {
 	n.disown(dec.Blockers)
 	n.expelled(dec.Blockers)
 	n.sweep(dec.Blockers)
+	n.leaveBehind(dec.Blockers)
 	if inc != nil && (inc.State == cke.Restoring || inc.State == cke.Awaiting) && dec.Operation == nil && dec.Blockers != nil && !n.s.frozenFor(cke.FreezeOlderStore) && !n.s.asks(cke.TaskRestore) {
 		n.s.order(n.fromBackup())
 	}

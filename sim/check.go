@@ -45,6 +45,7 @@ type checker struct {
 	purges  map[string]bool // volumes that operators asked to remove
 	// earlier: an earlier version of cke formed the cluster.
 	earlier bool
+	taken   taken
 }
 
 // Violations returns the invariants that were broken, in order.
@@ -74,7 +75,12 @@ func (c *checker) OnlyDeclared() bool { return c.declared }
 
 // check observes who serves now.
 func (c *checker) check() {
-	leaders := c.leaders()
+	c.couldSee()
+	all := c.leaders()
+	leaders := slices.DeleteFunc(slices.Clone(all), c.onWord)
+	if len(leaders) == 1 && len(all) > 1 {
+		c.world.mark(ReturnServes)
+	}
 	c.checkFence()
 	c.checkTrust()
 	c.checkArguments()
@@ -270,9 +276,10 @@ func (c *checker) wasAcknowledged(by *member, value string) {
 		c.world.twin.acknowledged = append(c.world.twin.acknowledged, value)
 		return
 	}
-	c.wasMeanwhile(value)
+	c.wasMeanwhile(by, value)
 	if c.formed == nil {
-		if id := c.world.store.identity; id.Started() && id.Incarnation.State == cke.Restoring && id.Incarnation.Restore.Order.Destroyed == nil {
+		c.taken.acknowledges(value, c.votingOf(by))
+		if id := c.world.store.identity; id.Started() && id.Incarnation.State == cke.Restoring && !c.onWord(by) {
 			c.violated("%s is acknowledged by what a restore replaces, though the start of its members is on record", value)
 		}
 		c.lost = append(c.lost, value)
@@ -330,8 +337,11 @@ func (c *checker) wasStored(before, after *cke.Incarnation) {
 
 // wereJoined observes a change of memberships in the store: archived data is given up only once its time is over, by the
 // clock of the daemon's host as it was while the daemon was about it, or for an operator.
-func (c *checker) wereJoined(by *Daemon, before, after cke.Identity) {
+func (c *checker) wereJoined(by *Daemon, actor string, before, after cke.Identity) {
 	c.wereChanged(by, before, after)
+	if !before.Started() && after.Started() {
+		c.startsRestored(by, actor, after)
+	}
 	c.copyStarts(before, after)
 	c.wereCarried(by, before, after)
 	for _, j := range after.Ended {

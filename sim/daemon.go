@@ -19,6 +19,7 @@ type Daemon struct {
 	look     *Observer
 	keeper   keeper
 	commands commands
+	sight    sight
 	// sawUsers are etcd's users as this daemon read them last.
 	sawUsers cke.EtcdUsers
 	// agentsRead is what it read last for an agent, by actor.
@@ -47,7 +48,8 @@ func (w *World) NewDaemon() *Daemon {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.store.term++
-	d := &Daemon{world: w, number: int(w.store.term), listed: map[string]int{}, compared: map[string]bool{}}
+	d := &Daemon{world: w, number: int(w.store.term), listed: map[string]int{}, compared: map[string]bool{},
+		sight: sight{map[wordOn]int{}, map[cke.JoinID]int{}, map[cke.JoinID]int{}, map[string]int{}, 0}}
 	d.ctx, d.cancel = context.WithCancelCause(context.Background())
 	d.commands.d = d
 	d.term = &Term{d: d, number: w.store.term, since: w.now(), changed: make(chan struct{}, 1)}
@@ -172,6 +174,7 @@ func (d *Daemon) call(ctx context.Context, c Call, n *Node, declared cke.Node, d
 	case c.touches() && d.deposed():
 		w.violated("daemon %d starts %s on %s after its term", d.number, c.Name, c.Node)
 	}
+	d.calls(c)
 	t := &turn{call: c, daemon: d, node: n, declared: declared, do: do, done: make(chan struct{})}
 	if w.sched == nil {
 		t.land(w, false)

@@ -233,7 +233,8 @@ func TestDestroyed_ARecoveryDoesNotGiveUpWhatIsAcknowledgedMeanwhile(t *testing.
 	})
 }
 
-// callsDestroyed takes the power of most machines, whose sshd will refuse cke, and orders a restore that calls them destroyed.
+// callsDestroyed takes the power of most machines, whose sshd will refuse cke, and orders a restore that calls them destroyed. They are back at
+// one of its calls.
 func (n *nemesis) callsDestroyed() {
 	n.s.TakeBackup()
 	o := fromBackup
@@ -243,7 +244,17 @@ func (n *nemesis) callsDestroyed() {
 		o.Destroyed = append(o.Destroyed, node.Name())
 	}
 	n.s.pass(time.Minute)
+	at, calls := n.IntN(80), 0
+	n.s.Judge = func(int, sim.Call) sim.Verdict {
+		if operation, _ := n.s.Store().Running(); operation == "restore" {
+			if calls++; calls == at {
+				n.s.eachNode((*sim.Node).PowerOn)
+			}
+		}
+		return sim.Proceed
+	}
 	n.s.order(o)
+	n.s.pass(5 * time.Minute)
 }
 
 // ungone are machines of which an operation that restores believes that they are gone if the order says so.

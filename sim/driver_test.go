@@ -73,7 +73,7 @@ func play(t *testing.T, nodes int, scene func(s *stage)) {
 
 func newStage(t testing.TB, nodes int) *stage {
 	s := &stage{World: sim.New(clusterName, time.Now), t: t, replace: cke.ReplaceManual, target: fromBackup.Target, agents: newAgents()}
-	s.Closed = closed
+	s.Closed, s.Verify = closed, verified
 	s.Scheduler = s.Schedule(&sim.Scheduler{Settle: synctest.Wait})
 	for i := 1; i <= nodes; i++ {
 		s.AddNode(fmt.Sprintf("n%d", i), fmt.Sprintf("10.0.0.%d", i))
@@ -245,6 +245,7 @@ func (d *driver) round(ctx context.Context) (again time.Duration, err error) {
 	if dec.Converged && dec.Operation == nil && dec.Blockers == nil {
 		maps.DeleteFunc(d.failures, func(key string, _ strategy.Failure) bool { return !strategy.OfQueued(in, key) })
 	}
+	d.followsFormer(spec, in)
 	d.note(in, dec)
 	d.follows(spec, in)
 	if dec.Operation != nil {
@@ -401,7 +402,7 @@ func (o told) Stages() []op.Stage {
 	return op.Around(o.Operation.Stages(), func(i int, s op.Step) op.Step {
 		do := s.Run
 		s.Run = func(ctx context.Context, e op.Env) error {
-			return do(sim.WithActor(ctx, fmt.Sprintf("%02d %s", i, s.Node)), e)
+			return do(sim.WithActor(ctx, fmt.Sprintf("%02d %s %s", i, s.Node, s.Name)), e)
 		}
 		return s
 	})

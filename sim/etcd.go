@@ -148,10 +148,17 @@ func (e etcdPort) call(ctx context.Context, url, name string, writes bool, do fu
 // Endpoint implements cke.Etcd.
 func (e etcdPort) Endpoint(ctx context.Context, url string) cke.EndpointStatus {
 	s := cke.EndpointStatus{URL: url}
-	err := e.call(ctx, url, "Endpoint", false, func() error { s = e.d.world.endpoint(url); return nil })
+	var of *container
+	e.d.asks(func(j cke.Join) bool { return j.ClientURL() == url })
+	err := e.call(ctx, url, "Endpoint", false, func() error {
+		s = e.d.world.endpoint(url)
+		of, _ = e.d.world.serving(Management, url)
+		return nil
+	})
 	if err != nil {
 		return cke.EndpointStatus{URL: url, Problem: err.Error()}
 	}
+	e.d.saw(of)
 	return s
 }
 

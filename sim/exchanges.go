@@ -52,6 +52,7 @@ type stockOf struct {
 	against, off []string // as it began to look at everything
 	known        []known
 	chosen       chosen
+	overrides    map[string]bool // changes in spite of many machines that turned bad, by hash
 }
 
 // exchanged is a revision that an inventory led to.
@@ -59,7 +60,7 @@ type exchanged struct {
 	at    time.Time // by the clock of its daemon
 	cause cke.InventoryCause
 	old   string
-	// orderedAt is when an operator ordered it in spite of what was reported then, by the world's clock; zero: none did.
+	// orderedAt is when an operator ordered it in spite of many machines that had turned bad, by the world's clock; zero: none did.
 	orderedAt time.Time
 }
 
@@ -78,8 +79,8 @@ func (d *Daemon) wasTold(l cke.HostList, err error) {
 	t.readAt, t.failed = l.ReadAt, 0
 	t.answers++
 	states, next := map[string]cke.HostState{}, map[string]saying{}
-	for _, n := range d.world.nodes {
-		states[n.name] = cke.HostMissing
+	for _, serial := range d.world.serials() {
+		states[serial] = cke.HostMissing
 	}
 	for _, h := range l.Hosts {
 		states[h.ID] = h.State
@@ -144,6 +145,16 @@ func (d *Daemon) Chooses(s cke.Status, readAt, now time.Time) {
 	d.retold()
 }
 
+// Overrides takes note of a change that an order with this hash confirms in spite of many machines that turned bad.
+func (d *Daemon) Overrides(hash string) {
+	d.world.mu.Lock()
+	defer d.world.mu.Unlock()
+	if d.stock.overrides == nil {
+		d.stock.overrides = map[string]bool{}
+	}
+	d.stock.overrides[hash] = true
+}
+
 func both(a, b []string) (all []string) {
 	for _, s := range a {
 		if slices.Contains(b, s) {
@@ -180,7 +191,7 @@ func (w *World) speaksAgainst(d *Daemon) (all []string) {
 			continue
 		}
 		for _, n := range w.nodes {
-			if state := d.stock.told.says[n.name].state; n.hosts(l.peer) && !isBad(state) && state != cke.HostMaintenance { // else it may have to go itself
+			if state := d.stock.told.says[w.serialOn(n)].state; n.hosts(l.peer) && !isBad(state) && state != cke.HostMaintenance { // else it may have to go itself
 				all = append(all, n.name+" has a learner")
 			}
 		}
@@ -213,6 +224,7 @@ func (w *World) wasExchanged(d *Daemon, e cke.InventoryEdit, by chosen) {
 		w.violated("%s moves members from %v to %v", what, goes, comes)
 	}
 	for _, n := range e.Cluster.Nodes {
+		w.takesSuccessor(n, e, what)
 		if other := i.taken[n.Address]; other != "" {
 			w.violated("%s takes %s, a node of cluster %s", what, n.Name(), other)
 		}
@@ -236,7 +248,7 @@ func (w *World) wasExchanged(d *Daemon, e cke.InventoryEdit, by chosen) {
 		w.doesGood(by, e, what)
 	}
 	moved := exchanged{at: d.host(), cause: e.Cause, old: old}
-	if e.Order != nil {
+	if e.Order != nil && d.stock.overrides[e.Order.Hash] {
 		moved.orderedAt = w.now()
 	}
 	i.moved = append(i.moved, moved)

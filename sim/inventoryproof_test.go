@@ -14,9 +14,11 @@ import (
 // stocked is how the inventory is where a safeguard of it is taken away.
 type stocked struct {
 	blind  func(*sabakan.Input)
+	former bool              // a daemon goes by the status of the one before
 	mode   cke.InventoryMode // empty: auto
 	settle time.Duration
 	perDay int // zero: many
+	spares int
 }
 
 // nodes is how many machines there are: with an inventory there are some to take.
@@ -31,12 +33,13 @@ func (k *stocked) begin(n *nemesis) {
 	if k != nil {
 		n.rate = 0.01
 		n.s.inventory(cmp.Or(k.mode, cke.InventoryAuto), 3, cmp.Or(k.settle, time.Second), cmp.Or(k.perDay, 20))
+		n.s.stock.template.Inventory.Spares = k.spares
 	}
 }
 
 func (k *stocked) blinds(s *stage) {
 	if k != nil {
-		s.stock.blind = k.blind
+		s.stock.blind, s.stock.former = k.blind, k.former
 	}
 }
 
@@ -84,17 +87,7 @@ var inventoryMutations = []mutation{
 		n.voter(0).InventorySays(cke.HostRetired, time.Minute)
 		n.s.pass(time.Minute)
 	}},
-	{name: "an inventory while another change is under way", wants: []string{"has a learner"}, stock: &stocked{blind: func(in *sabakan.Input) {
-		s := &in.Status
-		s.Generation, s.ObservedGeneration, s.Operation, s.Drains, s.Electing = in.Spec.Generation, in.Spec.Generation, nil, nil, nil
-		s.Members = slices.Clone(s.Members)
-		for i := range s.Members {
-			if s.Members[i].Role == "learner" {
-				s.Members[i].Role = "follower"
-			}
-		}
-		allIsWell(in)
-	}}, begin: func(n *nemesis) {
+	{name: "an inventory while another change is under way", wants: []string{"has a learner"}, stock: &stocked{blind: idle}, begin: func(n *nemesis) {
 		c := n.s.cluster(n.s.Nodes())
 		for i := range c.Nodes {
 			c.Nodes[i].ControlPlane = i < 4
@@ -108,6 +101,14 @@ var inventoryMutations = []mutation{
 	{name: "machines of other clusters, in an inventory", wants: []string{"a node of cluster other"}, stock: &stocked{blind: func(in *sabakan.Input) {
 		in.Taken, in.TakenProblem = nil, ""
 	}}, store: func(s *stage) { s.Store().GiveTwice() }, often: slices.Concat(retires, []func(*nemesis, *sim.Node){func(_ *nemesis, node *sim.Node) { node.GiveTo("other") }})},
+	{name: "the status of the daemon that leads, in an inventory", wants: []string{"by a status that another daemon reported"}, stock: &stocked{former: true}, begin: func(n *nemesis) {
+		for i := range 3 { // a daemon was told once, and the next one is told again
+			n.voter(i).InventorySays(cke.HostRetired, time.Minute)
+			n.s.pass(time.Duration(1+n.IntN(12)) * time.Second)
+			n.depose()
+			n.s.pass(time.Minute)
+		}
+	}},
 	{name: "many machines that turn bad at once", wants: []string{"though many machines turned bad"}, stock: &stocked{blind: func(in *sabakan.Input) {
 		states := statesOf(in)
 		in.Past.Hosts = maps.Clone(in.Past.Hosts)
@@ -167,6 +168,19 @@ var retires = []func(*nemesis, *sim.Node){
 	func(n *nemesis, node *sim.Node) { node.InventorySays(cke.HostRetired, time.Minute) },
 	func(_ *nemesis, node *sim.Node) { node.InventorySays(cke.HostHealthy, time.Hour) },
 	func(n *nemesis, _ *sim.Node) { n.s.InventoryFails(sim.InventoryAnswers) },
+}
+
+// idle lets nothing be under way.
+func idle(in *sabakan.Input) {
+	s := &in.Status
+	s.Generation, s.ObservedGeneration, s.Operation, s.Drains, s.Electing = in.Spec.Generation, in.Spec.Generation, nil, nil, nil
+	s.Members = slices.Clone(s.Members)
+	for i := range s.Members {
+		if s.Members[i].Role == "learner" {
+			s.Members[i].Role = "follower"
+		}
+	}
+	allIsWell(in)
 }
 
 // allIsWell lets any work end well.

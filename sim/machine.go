@@ -276,6 +276,9 @@ func (m machine) StartContainer(ctx context.Context, j cke.Join) error {
 		case cke.ContainerPaused:
 			return fmt.Errorf("container %s on %s is paused: %w", c.Name, n.name, cke.ErrConflict)
 		}
+		if id := n.world.store.identity; id.Incarnation != nil && c.Incarnation == id.Incarnation.ID {
+			n.world.startsRestored(r.d, actorOf(ctx), id)
+		}
 		c.id.run()
 		return nil
 	})
@@ -378,9 +381,14 @@ func (m machine) RemoveVolume(ctx context.Context, j cke.Join) error {
 
 // Container implements cke.Machine.
 func (m machine) Container(ctx context.Context, j cke.Join) (seen cke.Container, err error) {
+	var of *container
+	m.d.asks(func(o cke.Join) bool { return o.ID == j.ID })
 	err = m.of(ctx, j, "Container", false, func(_ *Node, c *container, _ bool) error {
-		seen = c.seen()
+		seen, of = c.seen(), c
 		return nil
 	})
+	if err == nil {
+		m.d.saw(of)
+	}
 	return seen, err
 }

@@ -24,6 +24,10 @@ const (
 	BesideGivenUp Situation = "an operator accepts an older store, whose identity takes the place of that beside the backups"
 	BesideLost    Situation = "an identity beside the backups is lost"
 	BesideDamaged Situation = "the newest identity beside the backups is damaged"
+	// ReturnSeen, ReturnRecorded and ReturnServes are what becomes of machines that operators call destroyed, and that are not.
+	ReturnSeen     Situation = "a daemon sees a member on a machine that an order calls destroyed"
+	ReturnRecorded Situation = "a restored member may be started, and a machine that the order calls destroyed is on record as seen"
+	ReturnServes   Situation = "a cluster serves beside what took its place, and an operator was wrong about its machines"
 	// AgentGranted and those after it are of agents that ask for the reboots of their own machines.
 	AgentGranted  Situation = "an agent may reboot its machine"
 	AgentWaits    Situation = "an agent that asks for a reboot has to wait"
@@ -33,6 +37,8 @@ const (
 	AgentSilent   Situation = "the lease of an agent ends because it does not report that its machine is back"
 	AgentBeside   Situation = "an agent gets the lease while the reboot queue has entries of operators"
 	AgentOutlives Situation = "the lease of an agent ends under another daemon than it was given by"
+	// SuccessorDeclared is what an operator has to order.
+	SuccessorDeclared Situation = "an inventory declares a machine at the address of one that left"
 )
 
 // mark counts a situation that was reached.

@@ -55,6 +55,7 @@ type nemesis struct {
 	judged bool
 	// recovers: a person goes on from one member, since what is needed of the others is gone.
 	recovers bool
+	said     said
 	// healed is when the last fault ended.
 	healed time.Time
 }
@@ -360,10 +361,14 @@ func (n *nemesis) file() cke.Cluster {
 	c.Options.Etcd.Version = versions[n.IntN(len(versions))]
 	c.Policies.Replace.Mode, c.Policies.Replace.Grace = n.replace, cke.Duration(time.Duration(n.IntN(60))*time.Second)
 	c.Policies.Foreign = []cke.ForeignPolicy{cke.ForeignHold, cke.ForeignRemove}[n.IntN(2)]
-	c.Policies.Reconcile, c.Policies.Window = []cke.ReconcileMode{cke.ReconcileAuto, cke.ReconcileAuto, cke.ReconcileManual, cke.ReconcileWindow}[n.IntN(4)], cke.Window{Schedule: "*/10 * * * *", Duration: cke.Duration(2 * time.Minute)}
+	c.Policies.Reconcile = []cke.ReconcileMode{cke.ReconcileAuto, cke.ReconcileAuto, cke.ReconcileManual, cke.ReconcileWindow}[n.IntN(4)]
+	if c.Policies.Window = (cke.Window{}); c.Policies.Reconcile == cke.ReconcileWindow {
+		c.Policies.Window = cke.Window{Schedule: "*/10 * * * *", Duration: cke.Duration(2 * time.Minute)}
+	}
 	if n.IntN(8) == 0 {
 		c.Reboot.Window = rebootWindow
 	}
+	c.Reboot.FleetLock = n.IntN(8) > 0
 	c.Policies.Volumes.OnRemoval = []cke.VolumePolicy{cke.VolumeRetain, cke.VolumeArchive, cke.VolumeDelete}[n.IntN(3)]
 	c.Policies.Volumes.Keep = cke.Duration(n.IntN(3600)) * cke.Duration(time.Second)
 	return c
@@ -401,13 +406,6 @@ func sane(o cke.EtcdOptions) cke.EtcdOptions {
 	o.ExtraArgs = slices.DeleteFunc(slices.Clone(o.ExtraArgs), func(a string) bool { return a == sim.WrongArgument })
 	o.ExtraBinds = slices.DeleteFunc(slices.Clone(o.ExtraBinds), func(b cke.Bind) bool { return b.Source == sim.MissingDirectory })
 	return o
-}
-
-// write lets a client write through some node.
-func (n *nemesis) write() {
-	nodes := n.s.everyNode()
-	n.writes++
-	n.s.Write(nodes[n.IntN(len(nodes))], fmt.Sprintf("w%d", n.writes))
 }
 
 // heal ends every fault, as persons would; data that was lost stays lost.

@@ -99,6 +99,7 @@ func (o *Observer) observe(ctx context.Context) cke.Observation {
 	for _, n := range declared {
 		seen.Nodes = append(seen.Nodes, o.node(ctx, n))
 	}
+	var answer []*container
 	err := o.d.call(ctx, Call{Port: "look", Name: "Etcd"}, nil, cke.Node{}, func(bool) error {
 		seen.Etcd = w.members(o.identity)
 		seen.Etcd.Elsewhere = w.elsewhere(cke.ToAskElsewhere(o.spec.Name, seen.Nodes, o.identity.Joins))
@@ -107,11 +108,17 @@ func (o *Observer) observe(ctx context.Context) cke.Observation {
 			e.Join = j.ID
 			seen.Etcd.Superseded = append(seen.Etcd.Superseded, e)
 		}
+		for _, e := range slices.Concat(seen.Etcd.Endpoints, seen.Etcd.Superseded) {
+			c, _ := w.serving(Management, e.URL)
+			answer = append(answer, c)
+		}
 		seen.ObservedAt = o.d.host()
 		return nil
 	})
 	if err != nil {
 		seen.ObservedAt = o.d.Now()
+	} else {
+		o.d.saw(answer...)
 	}
 	if o.twins++; err != nil || !twins || !o.d.seesTwins() {
 		o.twins = 0
@@ -130,6 +137,7 @@ func (o *Observer) node(ctx context.Context, declared cke.Node) cke.NodeStatus {
 		s = cke.NodeStatus{}
 	}
 	s.Node, s.Problem = declared, nil
+	var shown []*container
 	err := o.d.call(ctx, Call{Port: "look", Node: declared.Name(), Name: "Node"}, nil, cke.Node{}, func(bool) error {
 		n := w.at(declared.Address)
 		var trouble *cke.Error
@@ -147,10 +155,12 @@ func (o *Observer) node(ctx context.Context, declared cke.Node) cke.NodeStatus {
 			return nil
 		}
 		n.look(o.spec.Options.Etcd, o.spec.Name, &s)
-		o.last[declared.Address] = s
+		o.last[declared.Address], shown = s, n.sorted()
 		return nil
 	})
-	if err != nil {
+	if err == nil {
+		o.d.saw(shown...)
+	} else {
 		s.Problem = &cke.Problem{Code: cke.CodeUnreachable, Node: declared.Name(), Message: err.Error()}
 	}
 	return s

@@ -20,6 +20,9 @@ func (d *Daemon) BecomeOlder() {
 // runs.
 func (s *Store) SetSpecEarlier(c cke.Cluster) {
 	s.world.change("the operator sets the cluster file with an earlier ckecli", func() {
+		if s.world.refusesFile(c) {
+			return
+		}
 		s.spec.Cluster, s.spec.Etcd, s.spec.SetAt = c, cke.Release{}, s.world.now()
 		s.spec.Generation++
 	})

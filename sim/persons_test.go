@@ -203,10 +203,10 @@ func (n *nemesis) restore(node *sim.Node) {
 	}
 }
 
-// takesForDestroyed are machines that are only without power, and that an operator calls destroyed.
+// takesForDestroyed are machines that are only without power or a network, and that an operator calls destroyed.
 func (n *nemesis) takesForDestroyed() (names []string) {
 	for _, node := range n.s.Nodes() {
-		if !node.On() {
+		if !node.Reaches() {
 			names = append(names, node.Name())
 		}
 	}

@@ -96,6 +96,8 @@ func (n *nemesis) pursue(node *sim.Node) {
 		}
 	case olderBeside:
 		n.pursueBeside(node)
+	case wrongWord:
+		n.pursueWord()
 	case "begin-recovery":
 		n.pursueRecovery(node, asked)
 	case "end-membership":

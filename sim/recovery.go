@@ -7,7 +7,7 @@ import (
 )
 
 // wasMeanwhile notes a write that was acknowledged while members are being stopped for a recovery.
-func (c *checker) wasMeanwhile(value string) {
+func (c *checker) wasMeanwhile(by *member, value string) {
 	records := c.world.store.records
 	if len(records) == 0 {
 		return
@@ -21,6 +21,7 @@ func (c *checker) wasMeanwhile(value string) {
 		c.recovery, c.meanwhile = r.ID, nil
 	}
 	c.meanwhile = append(c.meanwhile, value)
+	c.taken.acknowledges(value, c.votingOf(by))
 }
 
 // copyStarts observes that the start of what a recovery continues from goes on record: since its members were stopped the cluster
@@ -41,7 +42,7 @@ func (c *checker) copyStarts(before, after cke.Identity) {
 		}
 	}
 	for _, value := range since {
-		if !slices.Contains(c.world.states[inc.Restore.Snapshot.Digest], value) {
+		if !slices.Contains(c.world.states[inc.Restore.Snapshot.Digest], value) && !c.taken.excuses(c.taken.by[value]) {
 			c.violated("a recovery lost %s, which was written while it waited", value)
 		}
 	}
@@ -55,7 +56,7 @@ func (c *checker) recovers(inc *cke.Incarnation) {
 		return
 	}
 	for _, value := range c.meanwhile {
-		if !slices.Contains(c.world.states[inc.Restore.Snapshot.Digest], value) {
+		if !slices.Contains(c.world.states[inc.Restore.Snapshot.Digest], value) && !c.taken.excuses(c.taken.by[value]) {
 			c.violated("a recovery lost %s, which was acknowledged while it stopped members", value)
 		}
 	}

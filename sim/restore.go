@@ -240,6 +240,7 @@ func (t *Term) BeginRestore(ctx context.Context, inc cke.Incarnation) error {
 		if t.d.world.store.spec.Deleting() {
 			return fmt.Errorf("its deletion is requested: %w", cke.ErrConflict)
 		}
+		t.d.world.believes(t.d, actorOf(ctx), word{inc.Restore.ID, inc.Restore.Order.Destroyed, true}, id.MayRun(), inc.Restore.Returned)
 		*id, err = id.Restoring(inc)
 		return err
 	})
@@ -303,6 +304,7 @@ func (c *checker) cancelsRestore(inc *cke.Incarnation) {
 	// A store to which the cluster was declared to be restored goes back to that.
 	if c.replaced != nil && (c.replaced.ID == inc.ID || inc.State == cke.Awaiting && inc.WasReplaced(c.replaced.ID)) {
 		c.formed, c.acknowledged, c.holds = c.replaced, c.lost, held{}
+		c.taken.excused = nil
 	} else if inc.State == cke.Abandoned { // it was to be the first one since a deletion
 		c.formed, c.acknowledged, c.holds = nil, nil, held{}
 	}
@@ -325,7 +327,7 @@ func (c *checker) restores(inc *cke.Incarnation) {
 		return
 	}
 	for _, value := range lost {
-		if !slices.Contains(c.world.stored, value) {
+		if !slices.Contains(c.world.stored, value) && !c.taken.excuses(c.taken.by[value]) {
 			c.violated("the acknowledged write %s is in no backup, and the plan of the restore said that it will be", value)
 		}
 	}
@@ -339,7 +341,7 @@ func (c *checker) checkFence() {
 	}
 	for _, n := range c.world.nodes {
 		for _, running := range n.sorted() {
-			if !slices.Contains(id.Incarnation.Restore.Fence, running.Join) || running.member() == nil || id.Incarnation.Restore.Order.Excuses(n.name) {
+			if !slices.Contains(id.Incarnation.Restore.Fence, running.Join) || running.member() == nil || slices.Contains(id.Incarnation.Restore.Order.Without, n.name) || c.taken.excused[running.Join] {
 				continue
 			}
 			for _, l := range c.leaders() {

@@ -37,12 +37,27 @@ type Store struct {
 // errStoreDown is what calls end with while the store is down.
 var errStoreDown = &cke.Error{Code: cke.CodeStore, What: "the store does not answer"}
 
-// SetSpec stores a cluster file as a new revision.
+// SetSpec stores a cluster file as a new revision, unless the command that an operator uses for it refuses the file.
 func (s *Store) SetSpec(c cke.Cluster) {
 	s.world.change("the operator sets the cluster file", func() {
+		if s.world.refusesFile(c) {
+			return
+		}
 		s.spec = s.spec.Following(c, s.spec)
 		s.spec.SetAt = s.world.now()
 	})
+}
+
+// refusesFile reports whether the command refuses a file that an operator uses for it.
+func (w *World) refusesFile(c cke.Cluster) bool {
+	if w.Verify == nil {
+		return false
+	}
+	err := w.Verify(c)
+	if err != nil {
+		w.log("refused: %v", err)
+	}
+	return err != nil
 }
 
 // RequestDelete is an operator's request to delete the cluster.

@@ -254,7 +254,7 @@ func (t *Term) PutJoins(ctx context.Context, read cke.Identity, joins ...cke.Joi
 		next := cke.NewIdentity(id.Incarnation, all)
 		next.Freeze, next.Compared, next.Authorities, next.Sighted = id.Freeze, id.Compared, id.Authorities, id.Sighted
 		next = next.Without(next.Forgettable())
-		t.d.world.wereJoined(t.d, id, next)
+		t.d.world.wereJoined(t.d, actorOf(ctx), id, next)
 		s.put(next)
 		for _, j := range joins {
 			s.wrote(j.ID) // also as it was
@@ -352,6 +352,7 @@ func (t *Term) SealDelete(ctx context.Context) error {
 			return fmt.Errorf("no deletion is requested: %w", cke.ErrConflict)
 		}
 		s.world.endsBeside("a deletion", cke.RestoreOrder{})
+		s.world.believes(t.d, actorOf(ctx), s.wordOfDeletion(), s.identity.MayRun(), nil)
 		s.spec.DeleteSealedAt = s.world.now()
 		s.version++
 		return nil

@@ -82,6 +82,20 @@ func (n *nemesis) outlived() {
 	}
 }
 
+// leaveBehind removes the containers of a history that operators judged to be wrong, once the status says that their memberships ended.
+func (n *nemesis) leaveBehind(blockers []cke.Problem) {
+	for _, p := range blockers {
+		node := n.s.Node(p.Node)
+		_, name, says := strings.Cut(p.Remedy, "docker rm -f ")
+		if !says || p.Code != cke.CodeLeftover || node == nil || n.s.Twins() || !slices.Contains(n.s.Wrong(), node) {
+			continue
+		}
+		if containers, _ := node.Look(); slices.ContainsFunc(containers, func(c cke.Container) bool { return c.Name == name }) {
+			node.RemoveContainer(name)
+		}
+	}
+}
+
 // replaceApart replaces the members that the lift of a freeze put aside.
 func (n *nemesis) replaceApart() {
 	for _, j := range n.s.Store().Identity().Joins {

@@ -15,6 +15,7 @@ type World struct {
 	mu    sync.Mutex
 	now   func() time.Time
 	nodes []*Node // by name
+	left  []*Node // those that are there no more
 	store *Store
 	cuts  map[link]bool
 	// groups are the raft groups that ever had a leader or looked for one, by cluster id.
@@ -39,6 +40,8 @@ type World struct {
 	events   int                              // counts what happened, by whomever
 	// Closed reports whether a window is closed from one time to another; nil: none is judged.
 	Closed func(w cke.Window, from, to time.Time) bool
+	// Verify is why a cluster file is not accepted; nil: any is.
+	Verify func(cke.Cluster) error
 	added  int // counts additions of members
 	// grantedBy is the daemon that gave an agent its lease last.
 	grantedBy int
@@ -104,11 +107,13 @@ func (w *World) AddNode(name, address string) *Node {
 	return n
 }
 
-// Node returns the machine of this name; nil when there is none.
+// Node returns the machine of this name, also if it left; nil when there is none.
 func (w *World) Node(name string) *Node {
-	for _, n := range w.nodes {
-		if n.name == name {
-			return n
+	for _, all := range [2][]*Node{w.nodes, w.left} {
+		for _, n := range all {
+			if n.name == name {
+				return n
+			}
 		}
 	}
 	return nil

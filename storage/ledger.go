@@ -94,7 +94,7 @@ func (s *Store) decodeIdentity(cluster string, kvs []*mvccpb.KeyValue) (id cke.I
 			id.Sighted = append(id.Sighted, s.sighting(cluster, kv))
 		}
 		if err != nil {
-			return cke.Identity{}, 0, err
+			return cke.Identity{}, 0, undecoded(string(kv.Key), err)
 		}
 	}
 	sortJoins(id.Joins)
