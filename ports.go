@@ -225,6 +225,8 @@ type Identity struct {
 	Freeze *Freeze `json:"freeze,omitempty"`
 	// Compared is the last comparison of the members' data; nil: there was none.
 	Compared *Comparison `json:"compared,omitempty"`
+	// Sighted is what was seen that contradicts orders since they were given. It survives incarnations as the orders do.
+	Sighted []Sighting `json:"-"`
 	// Authorities are the cluster's certificate authorities. They survive its incarnations.
 	Authorities Authorities `json:"authorities,omitzero"`
 	// Deleted are the ids of incarnations and memberships of deleted clusters of this name, as far as the store has them.
@@ -335,6 +337,10 @@ type Ledger interface {
 	// ErrConflict: one of them or the incarnation was written since or, if one is new, any membership was. So a write
 	// that was given up and takes effect late changes nothing that was written after it.
 	PutJoins(ctx context.Context, read Identity, joins ...Join) error
+	// PutSightings stores what was seen of nodes that orders call destroyed.
+	PutSightings(ctx context.Context, seen ...Sighting) error
+	// DropSighting removes one whose order is over. ErrConflict: its request is still there.
+	DropSighting(ctx context.Context, over Sighting) error
 	// PutFreeze stores a finding, or that it was lifted. ErrConflict: another one is active, what is lifted is not the
 	// current one, or the finding was lifted already.
 	PutFreeze(ctx context.Context, f Freeze) error

@@ -364,7 +364,7 @@ func (i Identity) Restoring(inc Incarnation) (Identity, error) {
 		all = append(all, j)
 	}
 	next := NewIdentity(&inc, all)
-	next.Authorities = i.Authorities
+	next.Authorities, next.Sighted = i.Authorities, i.Sighted
 	return next, nil
 }
 
@@ -382,6 +382,11 @@ func (i Identity) RestoreCancelled(inc Incarnation) (Identity, error) {
 	if back.State == Restoring { // clients may have written since it was put off: what was its last revision counts no more
 		again := *back.Restore
 		again.Last, again.Stopping = 0, again.Stopping || now.Restore.Stopping
+		for _, node := range now.Restore.Returned { // what this one saw counts for the one before
+			if slices.Contains(again.Order.Destroyed, node) {
+				again.Returned = with(again.Returned, node)
+			}
+		}
 		back.Restore = &again
 	}
 	// What was called off while this one was being prepared is to be cleaned up as well.
@@ -399,7 +404,7 @@ func (i Identity) RestoreCancelled(inc Incarnation) (Identity, error) {
 		all = append(all, j)
 	}
 	was := NewIdentity(&back, all)
-	was.Freeze, was.Authorities = now.Restore.Freeze, i.Authorities
+	was.Freeze, was.Authorities, was.Sighted = now.Restore.Freeze, i.Authorities, i.Sighted
 	return was, nil
 }
 

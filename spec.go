@@ -27,5 +27,13 @@ type Spec struct {
 	DeleteSealedAt time.Time `json:"deleteSealedAt,omitzero"`
 }
 
+// DeletionID names the request to delete the cluster, see Sighting; empty: there is none.
+func (s Spec) DeletionID() string {
+	if !s.Deleting() {
+		return ""
+	}
+	return "deletion " + s.DeleteRequestedAt.UTC().Format(time.RFC3339Nano)
+}
+
 // Deleting reports whether the cluster must be deleted.
 func (s Spec) Deleting() bool { return !s.DeleteRequestedAt.IsZero() }

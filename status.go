@@ -69,8 +69,6 @@ type Status struct {
 	UnreachedSince time.Time `json:"unreachedSince,omitzero"`
 	// InterruptedOrder is the last order to restore that was interrupted before it was on record; nil: none was.
 	InterruptedOrder *OperationStatus `json:"interruptedOrder,omitempty"`
-	// Sighted is what was seen since orders to restore were given of nodes that they call destroyed.
-	Sighted []Sighting `json:"sighted,omitempty"`
 	// Electing are members that may elect a leader beside the member list that was read; nil: there are none.
 	Electing *Electing `json:"electing,omitempty"`
 	// Drains are the active maintenance leases.
@@ -94,15 +92,6 @@ type Status struct {
 	Inventory *InventoryStatus `json:"inventory,omitempty"`
 	// Targets are the backup targets that were used, the last one last.
 	Targets []BackupTarget `json:"targets,omitempty"`
-}
-
-// Sighting is that a node was seen with a member although an order to restore calls it destroyed.
-type Sighting struct {
-	// Order is the id of the task that gave the order, which is that of its restore, too.
-	Order string    `json:"order"`
-	Node  string    `json:"node"`
-	What  string    `json:"what"`
-	At    time.Time `json:"at"` // when it was first seen
 }
 
 // Condition returns the condition of this type.

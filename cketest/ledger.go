@@ -44,6 +44,7 @@ func Ledger(t *testing.T, play func(t *testing.T, scene func(*testing.T, Store))
 		{"the reboot queue is edited as it is", rebootsAsTheyAre},
 		{"a restore is requested, and replaces one incarnation", restoreIsAsked},
 		{"a restore is canceled before a member was started", restoreIsCalledOff},
+		{"what was seen remains until its order is over", sightingsLast},
 		{"a cluster is archived when it is to be deleted", deletedWhenAsked},
 		{"a hibernation is active until it is ended", hibernatesWhileAsked},
 		{"nothing is written once the term is over", deposedWritesNothing},
@@ -413,6 +414,7 @@ func deposedWritesNothing(t *testing.T, s Store) {
 		"PutFreeze": s.PutFreeze(ctx, cke.Freeze{ID: "f"}), "PutComparison": s.PutComparison(ctx, cke.Comparison{}), "PutAuthorities": s.PutAuthorities(ctx, cke.Authorities{}, cke.Authorities{}),
 		"PutDrain": s.PutDrain(ctx, cke.Drain{Node: "n1"}), "EndDrain": s.EndDrain(ctx, "n1"), "EditQueue": s.EditQueue(ctx, cke.RebootQueue, func(q cke.Queue) (cke.Queue, error) { return q, nil }),
 		"BeginRestore": s.BeginRestore(ctx, inc), "CancelRestore": s.CancelRestore(ctx, inc),
+		"PutSightings": s.PutSightings(ctx, cke.Sighting{Order: "one", Node: "n1"}), "DropSighting": s.DropSighting(ctx, cke.Sighting{Order: "one", Node: "n1"}),
 		"SealDelete": s.SealDelete(ctx), "FinishDelete": s.FinishDelete(ctx),
 	} {
 		if what == "BeginRestore" || what == "CancelRestore" { // may be refused for what they are before

@@ -18,6 +18,8 @@ type DeleteCluster struct {
 	Nodes []cke.Node
 	// Gone are memberships on nodes that the operator called destroyed, and that do not answer.
 	Gone []cke.Join
+	// Deletion is the id of the request, see cke.Sighting.
+	Deletion string
 	// CouldServe: the voters that are not stopped could be a quorum, foreign ones included.
 	CouldServe bool
 	// Sealed: the deletion cannot be canceled any more, so what answers does not keep it waiting.
@@ -45,6 +47,9 @@ func (d DeleteCluster) Stages() []Stage {
 		if n, serve := d.mayServe(ctx, e); serve {
 			return n.stillThere("in the name of a deleted cluster", fmt.Sprintf("switch %s off, or let cke reach its sshd, so that its member is stopped; or ckecli cluster delete %s --cancel", n.join.Node.Name(), e.Cluster))
 		}
+		if err := d.seenServing(ctx, e); err != nil {
+			return err
+		}
 		return e.Ledger.SealDelete(ctx)
 	}}}
 	last := Stage{{Name: "archive-record", Run: func(ctx context.Context, e Env) error { return e.Ledger.FinishDelete(ctx) }}}
@@ -66,6 +71,23 @@ func (d DeleteCluster) mayServe(ctx context.Context, e Env) (first notGone, serv
 		e.Note(fmt.Sprintf("%s was named as destroyed, and its member answers at %s: it is left running, and cannot serve without the others", n.join.Node.Name(), n.url))
 	}
 	return first, false
+}
+
+// seenServing is an error if a node that the operator called destroyed was seen since, is away again, and may serve with others like it.
+func (d DeleteCluster) seenServing(ctx context.Context, e Env) error {
+	if d.Sealed || !d.CouldServe {
+		return nil
+	}
+	id, err := e.Ledger.Identity(ctx)
+	if err != nil {
+		return err
+	}
+	for _, s := range id.Sightings(d.Deletion) {
+		if slices.ContainsFunc(d.Gone, func(j cke.Join) bool { return s.Node == j.Node.Name() || id.NameIn([]string{s.Node}, j) != "" }) {
+			return s.Contradicts(e.Cluster)
+		}
+	}
+	return nil
 }
 
 // withPresent are the lives that are over once the present one is, too, and with it those that a restore under way was to replace.

@@ -104,16 +104,19 @@ func (n notGone) stillThere(would, try string) error {
 // That is put on record first. One whose node answers is stopped by the restore that Decide chooses then.
 func (r Restore) destroyedGone(ctx context.Context, e Env, inc cke.Incarnation) error {
 	seen := returned(ctx, e, r.Gone, inc.ClusterID)
+	id, err := r.restoring(ctx, e)
+	if err != nil {
+		return err
+	}
 	if seen == nil {
+		if before := id.SeenSince(id.Incarnation.Restore); before != nil { // Decide puts that on record first
+			return &cke.Error{Code: cke.CodeFence, What: before[0] + " was named as destroyed, and was seen since with a member", Err: cke.ErrConflict}
+		}
 		return nil
 	}
 	name := seen[0].join.Node.Name()
 	refused := seen[0].stillThere("beside the restored cluster", fmt.Sprintf("let cke reach the sshd of %s, so that its member is stopped first; or switch it off, and restore again: ckecli restore --destroyed %s; "+
 		"or, if too few of the former members could serve for a quorum: ckecli restore --without %s", name, name, name))
-	id, err := r.restoring(ctx, e)
-	if err != nil {
-		return err
-	}
 	var nodes []string
 	for _, n := range seen {
 		nodes = append(nodes, id.NameIn(inc.Restore.Order.Destroyed, n.join))

@@ -64,7 +64,12 @@ func (mute) Endpoint(_ context.Context, url string) cke.EndpointStatus {
 // sealing is a ledger that notes whether the deletion was sealed.
 type sealing struct {
 	cke.Ledger
-	sealed *bool
+	sealed  *bool
+	sighted []cke.Sighting
+}
+
+func (s sealing) Identity(context.Context) (cke.Identity, error) {
+	return cke.Identity{Sighted: s.sighted}, nil
 }
 
 func (s sealing) SealDelete(context.Context) error {
@@ -78,16 +83,23 @@ func TestDeleteCluster_LeavesAMemberThatCannotServe(t *testing.T) {
 	for name, c := range map[string]struct {
 		leader string
 		op.DeleteCluster
-		seals bool
+		seals   bool
+		sighted []cke.Sighting
 	}{
-		"no quorum is left":                {"", op.DeleteCluster{}, true},
-		"no quorum is left, with a leader": {"c3", op.DeleteCluster{}, false},
-		"a quorum could be left":           {"", op.DeleteCluster{CouldServe: true}, false},
-		"sealed before":                    {"c3", op.DeleteCluster{Sealed: true}, true},
+		"no quorum is left":                {"", op.DeleteCluster{}, true, nil},
+		"no quorum is left, with a leader": {"c3", op.DeleteCluster{}, false, nil},
+		"a quorum could be left":           {"", op.DeleteCluster{CouldServe: true}, false, nil},
+		"sealed before":                    {"c3", op.DeleteCluster{Sealed: true}, true, nil},
+		"it was seen since":                {"", op.DeleteCluster{CouldServe: true, Deletion: "deletion 1"}, false, []cke.Sighting{{Order: "deletion 1", Node: "n2"}}},
+		"it was seen before":               {"", op.DeleteCluster{CouldServe: true, Deletion: "deletion 2"}, true, []cke.Sighting{{Order: "deletion 1", Node: "n2"}}},
+		"it was seen, no quorum is left":   {"", op.DeleteCluster{Deletion: "deletion 1"}, true, []cke.Sighting{{Order: "deletion 1", Node: "n2"}}},
 	} {
 		var sealed bool
 		answer := double{mute{}, cke.EndpointStatus{URL: gone.ClientURL(), MemberID: "b2", ClusterID: "c", LeaderID: c.leader}}
-		e := op.Env{Ledger: sealing{nil, &sealed}, Machines: unreached{}, Etcd: answer, Now: time.Now, Note: func(string) {}}
+		e := op.Env{Ledger: sealing{nil, &sealed, c.sighted}, Machines: unreached{}, Etcd: answer, Now: time.Now, Note: func(string) {}}
+		if c.sighted != nil { // away again
+			e.Etcd = mute{}
+		}
 		c.Gone = append(c.Gone, gone)
 		all := slices.Concat(c.Stages()...)
 		err := all[slices.IndexFunc(all, func(s op.Step) bool { return s.Name == "seal" })].Run(t.Context(), e)

@@ -128,8 +128,9 @@ type Loop struct {
 	idle      bool     // the last round had nothing to do, or could do nothing
 	preferred []string // as other daemons know it
 
-	problems problemLog
-	took     time.Duration // by the last observation
+	problems  problemLog
+	sightings Sightings
+	took      time.Duration // by the last observation
 
 	completed   string // FailureKey of the operation that completed last
 	completedAt time.Time
@@ -202,7 +203,6 @@ func (l *Loop) takeOver(ctx context.Context) {
 		last.InterruptedOrder = cmp.Or(l.status.InterruptedOrder, last.InterruptedOrder)
 		last.LastOperation = l.status.LastOperation
 	}
-	last.Sighted = append(slices.Clone(last.Sighted), l.status.Sighted...)
 	l.status = last
 }
 
@@ -306,7 +306,9 @@ func (l *Loop) look(ctx context.Context) (in strategy.Input, whole bool, err err
 		}
 	}
 	in = strategy.NewInput(spec, identity, asked, seen, nil, l.status)
-	l.status.Sighted = in.Before.Sighted // also while an operation runs, and if nothing is published
+	if err := l.sightings.Record(ctx, l.Term, &in); err != nil { // also while an operation runs
+		return in, false, err
+	}
 	in.Failures, in.Completed, in.LeadsSince = l.failures, l.done, l.leads
 	l.Commands.Update(in.Spec, identity, in.Requests)
 	in.UnderWay = l.Commands.Seen()

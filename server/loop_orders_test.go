@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -104,7 +105,9 @@ func TestLoop_EndsNoRestoreBeforeItKnowsWhenItContinued(t *testing.T) {
 // While an operation runs, an order waits, and nodes that it calls destroyed are back for a while. The order is refused once it would be carried
 // out, also by another daemon.
 func TestLoop_RemembersWhatWasSeenWhileAnOperationRan(t *testing.T) {
-	for name, another := range map[string]bool{"the same daemon": false, "another daemon": true} {
+	for name, c := range map[string]struct{ another, fails bool }{
+		"the same daemon": {}, "another daemon": {another: true}, "it cannot be stored at first": {fails: true},
+	} {
 		t.Run(name, func(t *testing.T) {
 			s := formed(3).stopped(1)
 			for i := range s.Seen.Nodes {
@@ -125,6 +128,14 @@ func TestLoop_RemembersWhatWasSeenWhileAnOperationRan(t *testing.T) {
 					}
 					return ctx.Err()
 				}
+				var fails atomic.Bool
+				fails.Store(c.fails)
+				g.storeDo = func(_ context.Context, call string) error {
+					if call == "put-sightings" && fails.Load() {
+						return errors.New("the store does not answer")
+					}
+					return nil
+				}
 				p := g.perform()
 				g.pass(5 * time.Second)
 				task := cke.NewTask(cke.TaskRestore, "", "", "ann@boot-1", time.Now())
@@ -136,12 +147,16 @@ func TestLoop_RemembersWhatWasSeenWhileAnOperationRan(t *testing.T) {
 				g.pass(5 * time.Second)
 				g.change(func() { g.scene.Seen.Nodes[2] = away })
 				g.pass(5 * time.Second)
-				if another {
+				if c.another {
 					_ = p.over()
 					p = g.perform()
 					g.change(func() { p.term.requests.Tasks = append(p.term.requests.Tasks, task) })
 				}
 				close(released)
+				if c.fails {
+					g.pass(time.Minute)
+					fails.Store(false)
+				}
 				g.pass(time.Minute)
 				g.mu.Lock()
 				refused := slices.ContainsFunc(g.records, func(r cke.Record) bool { return r.Refused && r.Code == cke.CodeFence })

@@ -239,6 +239,13 @@ func (t *stageTerm) PutFreeze(ctx context.Context, f cke.Freeze) error {
 	return t.write(ctx, "put-freeze", func() { t.scene.Identity.Freeze = &f })
 }
 
+func (t *stageTerm) PutSightings(ctx context.Context, seen ...cke.Sighting) error {
+	return t.write(ctx, "put-sightings", func() { t.scene.Identity.Sighted = append(slices.Clone(t.scene.Identity.Sighted), seen...) })
+}
+
+// DropSighting drops nothing: another daemon may know of the order.
+func (t *stageTerm) DropSighting(context.Context, cke.Sighting) error { return cke.ErrConflict }
+
 // PutJoins keeps nothing: operations of these tests read none back.
 func (t *stageTerm) PutJoins(ctx context.Context, _ cke.Identity, _ ...cke.Join) error {
 	return t.write(ctx, "put-joins", func() {})

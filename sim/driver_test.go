@@ -17,6 +17,7 @@ import (
 	"cke"
 	"cke/op"
 	"cke/sabakan/keep"
+	"cke/server"
 	"cke/server/strategy"
 	"cke/sim"
 )
@@ -102,17 +103,18 @@ func (s *stage) stop() {
 // driver is what the daemon's loop does, one thing after the other.
 type driver struct {
 	*sim.Daemon
-	stage    *stage
-	failures map[string]strategy.Failure
-	done     map[string]strategy.Completion
-	mu       sync.Mutex
-	decision strategy.Decision
-	status   cke.Status
-	input    strategy.Input
-	rounds   int
-	keeper   *keep.Keeper  // nil: there is no inventory
-	calm     time.Duration // the pause before, while nothing happens
-	leads    time.Time     // since when
+	stage     *stage
+	failures  map[string]strategy.Failure
+	done      map[string]strategy.Completion
+	mu        sync.Mutex
+	decision  strategy.Decision
+	status    cke.Status
+	input     strategy.Input
+	rounds    int
+	sightings server.Sightings
+	keeper    *keep.Keeper  // nil: there is no inventory
+	calm      time.Duration // the pause before, while nothing happens
+	leads     time.Time     // since when
 	// quorate is whether there is a quorum, quorateAt since when.
 	quorate   bool
 	quorateAt time.Time
@@ -224,6 +226,9 @@ func (d *driver) round(ctx context.Context) (again time.Duration, err error) {
 		return 0, ctx.Err()
 	}
 	in := strategy.NewInput(spec, identity, d.Term().Requests(), seen, nil, d.before())
+	if err := d.sightings.Record(ctx, d.Term(), &in); err != nil {
+		return 0, err
+	}
 	in.Failures, in.Completed = d.failures, d.done
 	in.LeadsSince = seen.ObservedAt.Add(-time.Since(d.leads)) // as a monotonic clock, whatever happens to that of the host
 	of := in
@@ -442,9 +447,3 @@ func (s *stage) until(limit time.Duration, done func() bool) bool {
 
 // pass lets some time of the world pass.
 func (s *stage) pass(d time.Duration) { s.until(d, func() bool { return false }) }
-
-func (d *driver) before() cke.Status {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.status
-}

@@ -81,3 +81,9 @@ func TestLoop_KeepsItsPromisesInRandomSchedules(t *testing.T) {
 		}
 	}
 }
+
+func (d *driver) before() cke.Status {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.status
+}

@@ -86,7 +86,12 @@ func (s *Store) Hibernate(on bool) {
 
 // Destroy names machines that are gone for good, for which a deletion does not wait.
 func (s *Store) Destroy(nodes ...string) {
-	s.world.change("the operator names machines as destroyed", func() { s.spec.Destroyed = nodes })
+	s.world.change("the operator names machines as destroyed", func() {
+		s.spec.Destroyed = nodes
+		s.identity.Sighted = slices.DeleteFunc(slices.Clone(s.identity.Sighted), func(o cke.Sighting) bool {
+			return o.Order == s.spec.DeletionID() && slices.Contains(nodes, o.Node)
+		})
+	})
 }
 
 // Ask changes what operators requested.
@@ -187,7 +192,7 @@ func cloneIdentity(id cke.Identity) cke.Identity {
 		inc.Founders, inc.Previous = slices.Clone(inc.Founders), slices.Clone(inc.Previous)
 		id.Incarnation = &inc
 	}
-	id.Joins, id.Ended = slices.Clone(id.Joins), slices.Clone(id.Ended)
+	id.Joins, id.Ended, id.Sighted = slices.Clone(id.Joins), slices.Clone(id.Ended), slices.Clone(id.Sighted)
 	if id.Freeze != nil {
 		f := *id.Freeze
 		id.Freeze = &f

@@ -252,7 +252,7 @@ func (t *Term) PutJoins(ctx context.Context, read cke.Identity, joins ...cke.Joi
 			}
 		}
 		next := cke.NewIdentity(id.Incarnation, all)
-		next.Freeze, next.Compared, next.Authorities = id.Freeze, id.Compared, id.Authorities
+		next.Freeze, next.Compared, next.Authorities, next.Sighted = id.Freeze, id.Compared, id.Authorities, id.Sighted
 		next = next.Without(next.Forgettable())
 		t.d.world.wereJoined(t.d, actorOf(ctx), id, next)
 		s.put(next)

@@ -17,7 +17,7 @@ func TestDocs_NameEveryKey(t *testing.T) {
 		k.version(), k.sealedWith(), k.globalSSHKey(), k.spec(c), k.incarnation(c), k.join(c, "JOIN"), k.hostKey(c, "ADDRESS"),
 		k.offeredKey(c, "ADDRESS"), k.sshKey(c, ""), k.sshKey(c, "NODE"), k.request(c, "KIND"), k.specLog(c) + "GENERATION",
 		k.secret(c, "SECRET"), k.status(c), k.records(c) + "ID", k.candidate(c, "SESSION"), k.term(c), k.archive(c, "TIME"),
-		k.freeze(c), k.compared(c), k.authorities(c), k.backupCredentials(""), k.backupCredentials(c),
+		k.freeze(c), k.compared(c), k.authorities(c), k.sighting(c, "ORDER", "NODE"), k.backupCredentials(""), k.backupCredentials(c),
 		k.inventory(c), k.inventoryPast(c), k.inventoryLog(c), k.inventoryTurn(), k.daemon("SESSION"), k.balance(),
 	}
 	for _, key := range keys {

@@ -90,6 +90,8 @@ func (s *Store) decodeIdentity(cluster string, kvs []*mvccpb.KeyValue) (id cke.I
 			var j cke.Join
 			err = decode(key, kv.Value, &j)
 			id.Joins = append(id.Joins, j)
+		case below(key, s.keys.sightings(cluster)):
+			id.Sighted = append(id.Sighted, s.sighting(cluster, kv))
 		}
 		if err != nil {
 			return cke.Identity{}, 0, undecoded(string(kv.Key), err)
@@ -97,7 +99,7 @@ func (s *Store) decodeIdentity(cluster string, kvs []*mvccpb.KeyValue) (id cke.I
 	}
 	sortJoins(id.Joins)
 	sorted := cke.NewIdentity(id.Incarnation, id.Joins)
-	sorted.Freeze, sorted.Compared, sorted.Authorities = id.Freeze, id.Compared, id.Authorities
+	sorted.Freeze, sorted.Compared, sorted.Authorities, sorted.Sighted = id.Freeze, id.Compared, id.Authorities, id.Sighted
 	return sorted, mod, nil
 }
 

@@ -49,6 +49,10 @@ func (k schema) compared(name string) string { return k.identity(name) + "compar
 func (k schema) authorities(name string) string {
 	return k.identity(name) + "authorities"
 }
+func (k schema) sightings(name string) string { return k.identity(name) + "sighted/" }
+func (k schema) sighting(name, order, node string) string {
+	return k.sightings(name) + escape(order) + "/" + escape(node)
+}
 func (k schema) joins(name string) string    { return k.identity(name) + "joins/" }
 func (k schema) join(name, id string) string { return k.joins(name) + escape(id) }
 

@@ -301,7 +301,7 @@ func newestFirst() clientv3.OpOption {
 }
 
 // RequestDelete requests the deletion of the cluster, which does not wait for the destroyed nodes. A repeated request
-// adds its destroyed nodes to the earlier ones, and changes nothing else.
+// adds its destroyed nodes to the earlier ones; what was seen of them before counts no more.
 func (s *Store) RequestDelete(ctx context.Context, cluster, by string, destroyed ...string) error {
 	return s.requestDelete(ctx, cluster, by, false, destroyed)
 }
@@ -326,8 +326,14 @@ func (s *Store) requestDelete(ctx context.Context, cluster, by string, declarati
 				asked.Destroyed = append(asked.Destroyed, n)
 			}
 		}
-		if spec.Deleting() && len(asked.Destroyed) == len(spec.Destroyed) {
-			return nil
+		var again []clientv3.Op // who names a node again knows of what was seen
+		if spec.Deleting() {
+			for _, n := range destroyed {
+				again = append(again, clientv3.OpDelete(s.keys.sighting(cluster, spec.DeletionID(), n)))
+			}
+			if again == nil {
+				return nil
+			}
 		}
 		if !spec.Deleting() {
 			asked.DeleteRequestedAt, asked.DeleteRequestedBy = time.Now().UTC(), by
@@ -350,7 +356,7 @@ func (s *Store) requestDelete(ctx context.Context, cluster, by string, declarati
 				return fmt.Errorf("%s: a restore was started: %w", tried, cke.ErrConflict)
 			}
 		}
-		done, err := s.putSpec(ctx, cluster, spec, asked, mod, still)
+		done, err := s.putSpec(ctx, cluster, spec, asked, mod, still, again...)
 		if err != nil || done {
 			return s.fail(tried, err)
 		}

@@ -168,6 +168,9 @@ func (s *Store) identityOf(cluster string, kvs map[string]*mvccpb.KeyValue) cke.
 		sorted.Compared = &compared
 	}
 	s.read(kvs, s.keys.authorities(cluster), &sorted.Authorities)
+	for _, key := range sortedKeys(kvs, s.keys.sightings(cluster)) {
+		sorted.Sighted = append(sorted.Sighted, s.sighting(cluster, kvs[key]))
+	}
 	return sorted
 }
 

@@ -21,6 +21,8 @@ type Input struct {
 	Deleting bool
 	// DeletionAt is when the deletion was requested.
 	DeletionAt time.Time
+	// Deletion is the id of that request.
+	Deletion string
 	// Sealed: the deletion can no longer be canceled, and nodes are being marked.
 	Sealed bool
 	// Destroyed names the nodes that a deletion does not wait for.

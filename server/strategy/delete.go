@@ -40,6 +40,7 @@ func deleteCluster(in *Input) verdict {
 		case inc == nil || inc.State == cke.Abandoned: // no member is stopped, or none served
 		case in.destroyed(n.Node.Name()) || in.destroyed(j.Node.Name()): // the operator confirmed that its machine is gone for good
 			gone = append(gone, in.reached(j))
+			served = append(served, in.seenServing(n.Node.Name(), j.Node.Name())...)
 			if e := in.reply(j); (in.answersAs(e.MemberID) || in.answersBeside(j)) && !in.Sealed { // without SSH, so it would continue to run
 				served = append(served, cke.Problem{Code: cke.CodeFence, Node: j.Node.Name(), Message: fmt.Sprintf("it was named as destroyed, and its member answers at %s", j.ClientURL()),
 					Remedy: fmt.Sprintf("switch it off, or let cke reach its sshd; or ckecli cluster delete %s --cancel", in.Spec.Name)})
@@ -67,11 +68,22 @@ func deleteCluster(in *Input) verdict {
 	if blockers != nil {
 		return wait("deletion waits: "+list(blockers), blockers...)
 	}
-	del := op.DeleteCluster{Joins: joins, Nodes: answering(in), Gone: gone}
+	del := op.DeleteCluster{Joins: joins, Nodes: answering(in), Gone: gone, Deletion: in.Deletion}
 	if gone != nil {
 		del.CouldServe, del.Sealed = couldServe, in.Sealed
 	}
 	return act(del, "deletion was requested; volumes are kept")
+}
+
+// seenServing is what was seen since the deletion was requested of a node that it calls destroyed, by its names, and that is away again.
+func (in *Input) seenServing(names ...string) (served []cke.Problem) {
+	for _, s := range in.Identity.Sightings(in.Deletion) {
+		if slices.Contains(names, s.Node) && !in.Sealed {
+			e := s.Contradicts(in.Spec.Name)
+			served = append(served, cke.Problem{Code: e.Code, Node: s.Node, Message: e.What, Remedy: e.Try})
+		}
+	}
+	return served
 }
 
 // leftByDeletion reports whether the voters that etcd listed last could be a quorum, in any incarnation that may run, without those that a

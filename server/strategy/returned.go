@@ -9,13 +9,18 @@ import (
 	"cke/op"
 )
 
-// noteReturned: nodes that the order of the restore under way calls destroyed are seen with a member. That goes on record whatever else
+// noteReturned: nodes that the order of the restore under way calls destroyed were seen with a member. That goes on record whatever else
 // decides: it changes nothing but the record, and what is seen while the restore waits counts as well.
 func noteReturned(in *Input) verdict {
 	inc := in.Identity.Incarnation
 	var nodes []string
 	if inc != nil && inc.State == cke.Restoring && inc.Restore != nil {
-		nodes = returned(in)
+		nodes = in.Identity.SeenSince(inc.Restore)
+		for _, name := range in.seenBeside(inc.Restore) {
+			if !slices.Contains(nodes, name) {
+				nodes = append(nodes, name)
+			}
+		}
 	}
 	if nodes == nil {
 		return contradicted(in)
@@ -34,7 +39,7 @@ func contradicted(in *Input) verdict {
 			continue
 		}
 		now := in.seenThough(*t.Restore)
-		facts, away := factsOf(now), factsOf(in.awaySince(t.ID, now))
+		facts, away := factsOf(now), factsOf(in.awaySince(t.ID, t.Restore.Destroyed, now))
 		if facts == nil && away == nil || away == nil && in.decidesNow(t) || in.Seen.Partial && facts == nil {
 			continue
 		}
@@ -64,48 +69,63 @@ func (in *Input) seenThough(o cke.RestoreOrder) (seen []cke.Sighting) {
 	return seen
 }
 
-// sighted is what was seen of nodes since orders were given that call them destroyed, by the observations up to this one: of orders that wait
-// or are carried out, and of restores under way. Whatever runs meanwhile, and whichever daemon leads, it counts once something is decided.
-func (in *Input) sighted() (all []cke.Sighting) {
-	var orders []string
-	add := func(order string, seen []cke.Sighting, counts func(cke.Sighting) bool) {
-		orders = append(orders, order)
-		for _, s := range slices.Concat(in.Before.Sighted, seen) {
-			if s.Order == "" {
-				s.Order, s.At = order, in.Seen.ObservedAt
-			}
-			known := slices.ContainsFunc(all, func(o cke.Sighting) bool { return o.Order == order && o.Node == s.Node })
-			if s.Order == order && !known && counts(s) {
-				all = append(all, s)
+// Sightings returns what the observation adds to what was seen of nodes since orders were given that call them destroyed: of orders that
+// wait, of restores under way and those that they replace, and of a deletion. over are those on record whose orders are over.
+func (in *Input) Sightings() (seen, over []cke.Sighting) {
+	open := append([]string{in.Deletion}, in.Requests.Unread...)
+	note := func(order string, all []cke.Sighting) {
+		for _, s := range all {
+			s.Order, s.At = order, in.Seen.ObservedAt
+			if !slices.ContainsFunc(slices.Concat(in.Identity.Sighted, seen), s.Same) {
+				seen = append(seen, s)
 			}
 		}
 	}
 	for _, t := range in.Requests.Tasks {
 		if t.Kind == cke.TaskRestore && t.Restore != nil {
-			add(t.ID, in.seenThough(*t.Restore), func(cke.Sighting) bool { return true })
+			open = append(open, t.ID)
+			note(t.ID, in.seenThough(*t.Restore))
 		}
 	}
+	for _, id := range in.Requests.Unread { // whichever nodes it names
+		note(id, in.seenThough(cke.RestoreOrder{Destroyed: in.names()}))
+	}
+	if in.Deleting && !in.Sealed {
+		note(in.Deletion, in.seenThough(cke.RestoreOrder{Destroyed: in.Destroyed}))
+	}
+	var count []cke.Sighting // not on the record of their restores yet
 	for inc := in.Identity.Incarnation; inc != nil && inc.State == cke.Restoring && inc.Restore != nil; inc = inc.Restore.Before {
-		var seen []cke.Sighting
-		if inc == in.Identity.Incarnation {
-			for _, name := range returned(in) {
-				seen = append(seen, cke.Sighting{Node: name, What: name + " was seen with a member"})
-			}
+		for _, name := range in.Identity.SeenSince(inc.Restore) {
+			count = append(count, cke.Sighting{Order: inc.Restore.ID, Node: name})
 		}
-		add(inc.Restore.ID, seen, func(s cke.Sighting) bool { return slices.Contains(inc.Restore.Believed().Destroyed, s.Node) })
+		var all []cke.Sighting
+		for _, name := range in.seenBeside(inc.Restore) {
+			all = append(all, cke.Sighting{Node: name, What: name + " was seen with a member"})
+		}
+		note(inc.Restore.ID, all)
 	}
-	for _, s := range in.Before.Sighted { // a daemon that has just started to lead may not know of the order yet
-		if !slices.Contains(orders, s.Order) && in.Seen.ObservedAt.Sub(s.At) < orderLasts {
-			all = append(all, s)
+	for _, s := range in.Identity.Sighted {
+		if !slices.Contains(open, s.Order) && !slices.ContainsFunc(count, s.Same) {
+			over = append(over, s)
 		}
+	}
+	return seen, over
+}
+
+func (in *Input) names() (all []string) {
+	for _, n := range in.Seen.Nodes {
+		all = append(all, n.Node.Name())
+	}
+	for _, j := range in.Identity.MayRun() {
+		all = append(all, j.Node.Name())
 	}
 	return all
 }
 
-// awaySince is what was seen of nodes since an order was given, and is not seen now.
-func (in *Input) awaySince(order string, now []cke.Sighting) (away []cke.Sighting) {
-	for _, s := range in.Before.Sighted {
-		if s.Order == order && !slices.ContainsFunc(now, func(o cke.Sighting) bool { return o.Node == s.Node }) {
+// awaySince is what was seen of nodes since an order was given that calls them destroyed, and is not seen now.
+func (in *Input) awaySince(order string, destroyed []string, now []cke.Sighting) (away []cke.Sighting) {
+	for _, s := range in.Identity.Sightings(order) {
+		if slices.Contains(destroyed, s.Node) && !slices.ContainsFunc(now, func(o cke.Sighting) bool { return o.Node == s.Node }) {
 			s.What = fmt.Sprintf("%s, at %s", s.What, s.At.UTC().Format(time.RFC3339))
 			away = append(away, s)
 		}
@@ -127,16 +147,10 @@ func (in *Input) decidesNow(t cke.Task) bool {
 	return !in.Deleting && (asked || in.Seen.Partial && !in.held())
 }
 
-// returned names the nodes that the order of the restore under way calls destroyed, and that are seen, or were: they answer with a container
-// that a restore has to stop, or only their members answer. Those on record as returned are left out, unless they were fenced since.
-func returned(in *Input) (nodes []string) {
-	rest := in.Identity.Incarnation.Restore
+// seenBeside names the nodes that the order of a restore under way calls destroyed, and that are seen: they answer with a container that a
+// restore has to stop, or only their members answer. Those on record as returned are left out, unless they were fenced since.
+func (in *Input) seenBeside(rest *cke.Restoration) (nodes []string) {
 	destroyed := rest.Believed().Destroyed
-	for _, s := range in.Before.Sighted {
-		if s.Order == rest.ID && slices.Contains(destroyed, s.Node) && !slices.Contains(nodes, s.Node) {
-			nodes = append(nodes, s.Node)
-		}
-	}
 	add := func(j cke.Join) {
 		name := in.Identity.NameIn(destroyed, j)
 		if name == "" && rest.IsFenced(j) {

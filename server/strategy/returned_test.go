@@ -218,28 +218,40 @@ func unanswered(s *scene) (silent []cke.NodeStatus) {
 func TestDestroyed_WhatWasSeenMeanwhileIsNotForgotten(t *testing.T) {
 	s := formed(3).running().silent(2).lost().restored("n2", "n3").destroyed()
 	spec := cke.Spec{Cluster: s.Spec, Generation: s.Generation}
-	see := func(s *scene, before cke.Status) strategy.Input {
-		return strategy.NewInput(spec, s.Identity, s.Requests, s.Seen, s.Backup, before)
+	observe := func(s *scene) strategy.Input {
+		return strategy.NewInput(spec, s.Identity, s.Requests, s.Seen, s.Backup, cke.Status{})
 	}
-	during := see(s, cke.Status{})
-	if len(during.Before.Sighted) != 1 || during.Before.Sighted[0].Node != "n3" {
-		t.Fatalf("%+v", during.Before.Sighted)
+	during := observe(s)
+	seen, _ := during.Sightings()
+	if len(seen) != 1 || seen[0].Node != "n3" || seen[0].Order != s.Requests.Tasks[0].ID {
+		t.Fatalf("%+v", seen)
 	}
-	reported := strategy.Report(during, strategy.Decide(during), cke.Status{})
+	s.Identity.Sighted = seen
+	during = observe(s)
+	if again, over := during.Sightings(); again != nil || over != nil {
+		t.Errorf("seen again: %+v, over: %+v", again, over)
+	}
 	s.silent(3)
-	after := see(s, reported)
-	if d := strategy.Decide(after); !refusal(cke.CodeFence, "n3 answers, and runs a member, at")(d) {
+	if d := strategy.Decide(observe(s)); !refusal(cke.CodeFence, "n3 answers, and runs a member, at")(d) {
 		t.Errorf("an order: %#v, %s", d.Operation, d.Reason)
 	}
-	s.begunAt(noon, *s.Requests.Tasks[0].Restore)
-	s.Identity.Incarnation.Restore.ID, s.Requests.Tasks = s.Requests.Tasks[0].ID, nil
-	begun := see(s, reported)
+	order := *s.Requests.Tasks[0].Restore
+	s.Requests.Unread, s.Requests.Tasks = []string{s.Requests.Tasks[0].ID}, nil
+	unread := observe(s)
+	if _, over := unread.Sightings(); over != nil {
+		t.Errorf("an order that cannot be decoded: over: %+v", over)
+	}
+	s.begunAt(noon, order)
+	s.Identity.Sighted = seen
+	s.Identity.Incarnation.Restore.ID, s.Requests.Unread = s.Requests.Unread[0], nil
+	begun := observe(s)
 	n, is := strategy.Decide(begun).Operation.(op.NoteReturned)
-	if !is || !slices.Equal(n.Nodes, []string{"n3"}) {
-		t.Errorf("a restore: %#v", strategy.Decide(begun).Operation)
+	if _, over := begun.Sightings(); !is || !slices.Equal(n.Nodes, []string{"n3"}) || over != nil {
+		t.Errorf("a restore: %#v, over: %+v", strategy.Decide(begun).Operation, over)
 	}
 	s.Identity.Incarnation.Restore.Returned = []string{"n3"}
-	if noted := see(s, reported); len(noted.Before.Sighted) != 0 {
-		t.Errorf("it is on record, and remembered: %+v", noted.Before.Sighted)
+	noted := observe(s)
+	if _, over := noted.Sightings(); len(over) != 1 {
+		t.Errorf("it is on record, and remembered: %+v", over)
 	}
 }

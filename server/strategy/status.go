@@ -28,7 +28,7 @@ func Report(in Input, d Decision, prev cke.Status) cke.Status {
 		ObservedAt: now, Nodes: in.Seen.Nodes, Etcd: in.Seen.Etcd, Problems: problems(&in, d, prev.Problems), Reason: d.Reason,
 		Declared: len(in.Spec.ControlPlane()), Tolerance: tolerance(&in), Spread: spread(&in),
 		Operation: prev.Operation, LastOperation: prev.LastOperation, TouchedAt: prev.TouchedAt, RestoreWorkedAt: prev.RestoreWorkedAt, InterruptedOrder: prev.InterruptedOrder, LastErrors: lastErrors(in.Failures), Leader: prev.Leader,
-		Sighted: in.Before.Sighted, Inventory: in.Inventory, Backup: in.Backup, Targets: prev.KnownTargets(in.Backup),
+		Inventory: in.Inventory, Backup: in.Backup, Targets: prev.KnownTargets(in.Backup),
 		Compared: in.Identity.Compared, Drains: in.leases(), Hibernation: in.Requests.Hibernation,
 		Reboots: queueStatus(&in, d, cke.RebootQueue), Repairs: queueStatus(&in, d, cke.RepairQueue), Authorities: replacements(&in), Reached: reached(&in, prev.Reached),
 	}
