@@ -48,20 +48,15 @@ func (i Identity) former(f Former) Former {
 }
 
 // Unstopped returns the members that no restore stops, because no membership names them: those of an old cluster, and the foreign ones that
-// a member list has, or that of a restore under way. One whose URL nothing reports cannot be asked.
+// a member list has, or those of the restores under way. One whose URL nothing reports cannot be asked.
 func (i Identity) Unstopped(list []Member) (all []Former) {
-	old := i.Incarnation.BeforeRestores().Importing()
-	if old != nil {
-		for _, o := range old.Members {
-			all = append(all, i.former(Former{Name: o.Name, URL: o.URL, ID: o.ID}))
-		}
-	}
-	joins := i.Joins
-	if inc := i.Incarnation; inc != nil && inc.State == Restoring {
-		joins = i.Superseded()
-	}
+	was, joins := list, i.Joins
 	for inc := i.Incarnation; inc != nil && inc.State == Restoring && inc.Restore != nil; inc = inc.Restore.Before {
-		list = slices.Concat(list, inc.Restore.Members)
+		was, joins = inc.Restore.Members, i.Superseded()
+		list = slices.Concat(list, was)
+	}
+	for _, o := range i.Incarnation.OldListed(was) {
+		all = append(all, i.former(Former{Name: o.Name, URL: o.URL, ID: o.ID}))
 	}
 	for _, m := range list {
 		url, known := StrangerURL(m, joins)

@@ -57,7 +57,7 @@ func TestDestroyed_ANodeThatIsBackIsFencedAndWaitedFor(t *testing.T) {
 		n1 := slices.IndexFunc(s.Identity.Ended, func(j cke.Join) bool { return j.Node.Name() == "n1" })
 		n3 := slices.IndexFunc(s.Identity.Ended, func(j cke.Join) bool { return j.Node.Name() == "n3" })
 		s.Identity.Ended[n1].MemberID, s.Identity.Ended[n1].Node.Address = "another", s.Identity.Ended[n3].Node.Address
-	}).Input); d.Operation == nil || d.Operation.Name() == back.Name() {
+	}).Input); d.Operation != nil && d.Operation.Name() == back.Name() {
 		t.Errorf("a member on record has its address: %#v, %s", d.Operation, d.Reason)
 	}
 	recorded := func(s *scene) { s.Identity.Incarnation.Restore.Returned = []string{"n3"} }
