@@ -20,6 +20,7 @@ const (
 	CodeSchema    Code = "CKE115"
 	CodeUser      Code = "CKE116"
 	CodeRecord    Code = "CKE117"
+	CodeStored    Code = "CKE118"
 
 	CodeUnreachable  Code = "CKE201"
 	CodeSSHAuth      Code = "CKE202"

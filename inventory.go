@@ -72,7 +72,7 @@ type InventoryPast struct {
 	ReadAt time.Time `json:"readAt,omitzero"`
 	// Hosts are the machines of the last good read, and machines of nodes that it lacked, by serial.
 	Hosts map[string]HostPast `json:"hosts,omitempty"`
-	// Serials are those of the nodes declared last, by address, as long as a machine has the address.
+	// Serials are those of the nodes declared last, by address: a machine with another serial there has another host key.
 	Serials map[string]string `json:"serials,omitempty"`
 	// InventoryLog is stored apart: with each change.
 	InventoryLog `json:"-"`

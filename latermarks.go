@@ -7,8 +7,24 @@ import (
 )
 
 // startMark ends what a mark names beside what a restore replaced: the incarnation whose start made that over. A start that was withdrawn, see
-// Restoration.Prepared, made nothing over, also if its mark remains or is made late.
-const startMark = "+"
+// Restoration.Prepared, made nothing over, also if its mark remains or is made late. deletedMark is in its front for a deletion.
+const (
+	startMark   = "+"
+	deletedMark = "/deleted"
+)
+
+// lifeOf is the incarnation that an entry of a mark is about.
+func lifeOf(id string) string {
+	return strings.TrimSuffix(strings.TrimSuffix(id, startMark), deletedMark)
+}
+
+// DeletedMark is what a mark names beside an incarnation that was deleted: one from before it may be there, of a start that was withdrawn.
+func (i *Incarnation) DeletedMark() []string {
+	if len(i.Previous) == 0 {
+		return nil
+	}
+	return []string{i.ID + deletedMark + startMark}
+}
 
 // OverBy reports whether a mark that names these says that an incarnation is over which is on record as current, or as the last to run.
 func (i *Incarnation) OverBy(over []string, life string) bool {
@@ -18,7 +34,7 @@ func (i *Incarnation) OverBy(over []string, life string) bool {
 		case !is || i.Life(by) || i.WasReplaced(by):
 		case i.WasAbandoned(by):
 			withdrawn = true
-		default: // a later restore
+		default: // a later restore, or a deletion
 			return slices.Contains(over, life)
 		}
 	}
@@ -60,7 +76,7 @@ func (i Identity) MarkedLater(nodes []NodeStatus) (marked []Node) {
 	}
 	from, continues := i.continuesFrom()
 	ids := append(i.IDs(), i.Deleted...)
-	known := func(id string) bool { return slices.Contains(ids, strings.TrimSuffix(id, startMark)) }
+	known := func(id string) bool { return slices.Contains(ids, lifeOf(id)) }
 	for _, n := range nodes {
 		over := slices.DeleteFunc(slices.Clone(n.Over), i.gaveUp)
 		if !n.Answered() || len(over) == 0 {
@@ -80,7 +96,7 @@ func (i Identity) MarkedLater(nodes []NodeStatus) (marked []Node) {
 
 // gaveUp reports whether an incarnation was given up before it served. A mark of it says nothing of what came before it.
 func (i Identity) gaveUp(id string) bool {
-	id = strings.TrimSuffix(id, startMark)
+	id = lifeOf(id)
 	return i.Incarnation.WasAbandoned(id) || slices.Contains(i.GaveUp, id)
 }
 

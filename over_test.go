@@ -2,6 +2,7 @@ package cke_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -60,7 +61,7 @@ func TestIdentity_WhatIsOverDoesNotComeBack(t *testing.T) {
 		t.Errorf("a bootstrap that was given up comes back when the restore is called off, and is over: %v", got)
 	}
 	third.Joins[0].StartedAt = now
-	is("its members may have been started", third, first.ID, second.Incarnation.ID)
+	is("its members may have been started", third, third.Incarnation.ID+"+", first.ID, second.Incarnation.ID)
 	if got := third.IsOver([]cke.NodeStatus{{Over: []string{first.ID}}}); got != nil {
 		t.Errorf("the present one is over: %v", got)
 	}
@@ -85,7 +86,7 @@ func TestIdentity_ABootstrapThatWasGivenUpExcusesNoMark(t *testing.T) {
 	}
 	two.Joins[0].StartedAt = now
 	over := two.Over()
-	if !slices.Equal(over, []string{gaveUp.ID, one.ID}) {
+	if !slices.Equal(over, []string{gaveUp.ID, two.Incarnation.ID + "+", one.ID}) {
 		t.Errorf("over are %v", over)
 	}
 	declared := id.Awaiting(now)
@@ -157,5 +158,23 @@ func TestIdentity_ARestoreThatIsCalledOffBringsBackWhatItEnded(t *testing.T) {
 	}
 	if !id.Incarnation.Life(first.ID) {
 		t.Errorf("it is %s, and was %s", id.Incarnation.ID, first.ID)
+	}
+}
+
+// A mark that a start made which was withdrawn later, or that lands after that, says nothing of the incarnation that continues. It is over once
+// another restore was started, or it was deleted, also by a mark that is made beside the first one, and for a store from before the first one.
+func TestIncarnation_AWithdrawnStartMakesNothingOver(t *testing.T) {
+	b := &cke.Incarnation{ID: "b", State: cke.Formed, Previous: []string{"x"}, Replaced: []string{"a"}}
+	before := &cke.Incarnation{ID: "b", State: cke.Formed, Replaced: []string{"a"}}
+	for marks, over := range map[string]bool{
+		"b+ a": false, "x+ b": false, "b+ a x+ b x": false, "b+ a x+ b x y+": true, "y+ b": true, "y+ b x+": true, "b": true, "": false, "x": false,
+		"x+ b x " + b.DeletedMark()[0]: true,
+	} {
+		if got := b.OverBy(strings.Fields(marks), "b"); got != over {
+			t.Errorf("marks %q: over %v", marks, got)
+		}
+		if got := before.OverBy(strings.Fields(marks), "b"); got != slices.Contains(strings.Fields(marks), "b") {
+			t.Errorf("marks %q, a store from before: over %v", marks, got)
+		}
 	}
 }

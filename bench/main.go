@@ -61,7 +61,7 @@ type host struct {
 func benches() []bench {
 	return []bench{
 		{"bootstrap", true, benchBootstrap}, {"recovery", true, benchRecovery}, {"planned changes", true, benchPlanned}, {"replacement", true, benchReplacement}, {"idle", true, benchIdle},
-		{"viewers", true, benchViewers}, {"package", true, benchPackage}, {"reboots", true, benchReboots}, {"backup", false, benchBackup},
+		{"viewers", true, benchViewers}, {"package", true, benchPackage}, {"reboots", true, benchReboots}, {"exchange", true, benchExchange}, {"backup", false, benchBackup},
 		{"scale", false, benchScale}, {"page", false, benchPage}, {"metrics", false, benchMetrics}, {"inventory", false, benchInventory}, {"choose", false, benchChoose}, {"proof", false, benchProof},
 		{"fleet", false, benchFleet}, {"neighbors", false, benchNeighbors},
 		{"backup of four times as much", false, benchBackup4}, {"backup of many events", false, benchManyDeltas},

@@ -142,7 +142,7 @@ func (s *story) underLoad(p *oldPKI) {
 	s.Cleanup(w.Stop)
 	s.must(w.Await(s.within(readyLimit), 50))
 
-	b := backedUp{s, filepath.Join(s.TempDir(), "backups")}
+	b := backedUp{s, s.TempDir()} // it is there: an import reads it first
 	c := b.spec()
 	c.Options.Etcd.Version = oldVersion
 	file, err := s.WriteSpec(c)
@@ -171,12 +171,15 @@ func (s *story) underLoad(p *oldPKI) {
 	load, err := rig.StartLoad(append(s.urls(), urls...), both)
 	s.must(err)
 	s.Cleanup(load.Stop)
-	if p == nil { // there and back
-		s.await("all members to vote", readyLimit, func(st cke.Status) bool { return st.Ready == 3 && oldOf(st) == oldMembers && st.Tolerance == 2 })
+	if p == nil { // there and back, and the old members stay until that is asked for
+		allVote := func(st cke.Status) bool { return st.Ready == 3 && oldOf(st) == oldMembers && st.Tolerance == 2 }
+		s.await("all members to vote", readyLimit, allVote)
 		s.do("cluster", "import", "prod", "--revert")
 		st := s.await("the members of cke to have left", readyLimit, func(st cke.Status) bool { return st.Declared == 0 && oldOf(st) == len(st.Members) })
 		s.Logf("reverted: %d old members, can lose %d", len(st.Members), st.Tolerance)
 		s.must(load.Await(s.within(seenLimit), 50))
+		s.do("cluster", "import", "prod", "--continue")
+		s.await("all members to vote again", readyLimit, allVote)
 		s.do("cluster", "import", "prod", "--continue")
 	}
 	s.await("the import to end", 2*readyLimit, func(st cke.Status) bool { return rig.Ready(st) && st.Ready == 3 && len(st.Members) == 3 })

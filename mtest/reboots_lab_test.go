@@ -123,6 +123,7 @@ func TestLabReboots_TheDaemonIsKilledAtEveryStep(t *testing.T) {
 		s.ctx = m.ctx
 		config := h.store.Config(h.store.Address)
 		config["secret_key_file"], config["commands"] = filepath.Join(h.one.Dir, "secret.key"), map[string]any{"power-cycle": command}
+		config["session_ttl"] = cke.DefaultSessionTTL.Short() // so that the daemon that leads loses its term only by its death
 		s.must(s.WriteConfig(config))
 	}
 	daemons := map[string]*rig.Daemon{"boot-1": h.one.daemon("boot-1")}

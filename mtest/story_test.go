@@ -118,8 +118,8 @@ func (s *story) watch(name string, d *rig.Daemon) {
 	})
 }
 
-// do runs ckecli, which has to succeed, and returns its stdout. A command that is refused because members do not answer for a moment,
-// which those of a busy machine do, has changed nothing and is given again.
+// do runs ckecli, which has to succeed, and returns its stdout. A command that is refused because members, or the store, do not answer for
+// a moment, which those of a busy machine do, has changed nothing and is given again.
 func (s *story) do(args ...string) string {
 	s.Helper()
 	var out string
@@ -149,7 +149,7 @@ func (s *story) patiently(try func() error) error {
 
 func refusedForNow(err error) bool {
 	said := err.Error()
-	return strings.Contains(said, "exit code 6: waiting: ") || strings.Contains(said, "would lose quorum")
+	return strings.Contains(said, "exit code 6: waiting: ") || strings.Contains(said, "would lose quorum") || strings.Contains(said, "open the store: ")
 }
 
 // refused runs ckecli, which has to end with this exit code and say each of the words on stderr. Where it is refused for another
@@ -281,15 +281,17 @@ func (s *story) when(ctx context.Context, begun func(cke.Record) bool, do func()
 	go func() {
 		defer begins()
 		var err error
-		if f := s.Follow(ctx, func(r cke.Record) bool {
-			if r.ID == newest {
-				begins()
-			}
-			if r.ID <= newest || !begun(r) {
-				return false
-			}
-			err = do()
-			return true
+		if f := s.patiently(func() error {
+			return s.Follow(ctx, func(r cke.Record) bool {
+				if r.ID == newest {
+					begins()
+				}
+				if r.ID <= newest || !begun(r) {
+					return false
+				}
+				err = do()
+				return true
+			})
 		}); f != nil {
 			err = f
 		}
@@ -304,8 +306,11 @@ func (s *story) when(ctx context.Context, begun func(cke.Record) bool, do func()
 // records returns all that was done, newest first.
 func (s *story) records() []cke.Record {
 	s.Helper()
-	all, err := s.Records(s.ctx, 0)
-	s.must(err)
+	var all []cke.Record
+	s.must(s.patiently(func() (err error) {
+		all, err = s.Records(s.ctx, 0)
+		return err
+	}))
 	return all
 }
 

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"cke"
-	"cke/quorum"
 )
 
 // DeleteCluster stops every member, removes its container, keeps its volume, and moves the cluster out of the store.
@@ -19,8 +18,8 @@ type DeleteCluster struct {
 	Nodes []cke.Node
 	// Gone are memberships on nodes that the operator called destroyed, and that do not answer.
 	Gone []cke.Join
-	// Voters is how many voters the cluster had; 0: unknown.
-	Voters int
+	// CouldServe: the voters that are not stopped could be a quorum, foreign ones included.
+	CouldServe bool
 	// Sealed: the deletion cannot be canceled any more, so what answers does not keep it waiting.
 	Sealed bool
 }
@@ -53,7 +52,7 @@ func (d DeleteCluster) Stages() []Stage {
 }
 
 // mayServe is a member that answers on a node that the operator called destroyed, if its container can be stopped, or if it may serve: it has
-// a leader, though all others were stopped, or as many were called so as are a quorum. Those that do not answer cke may answer it, and
+// a leader, though all others were stopped, or those that are not stopped could be a quorum. Those that do not answer cke may answer it, and
 // have no leader only until they have elected one.
 func (d DeleteCluster) mayServe(ctx context.Context, e Env) (first notGone, serve bool) {
 	if d.Sealed {
@@ -61,7 +60,7 @@ func (d DeleteCluster) mayServe(ctx context.Context, e Env) (first notGone, serv
 	}
 	seen := returned(ctx, e, formers(d.Gone), "")
 	for _, n := range seen {
-		if n.has || n.leads || len(d.Gone) >= quorum.Of(d.Voters) {
+		if n.has || n.leads || d.CouldServe {
 			return n, true
 		}
 		e.Note(fmt.Sprintf("%s was named as destroyed, and its member answers at %s: it is left running, and cannot serve without the others", n.Name, n.URL))
@@ -74,7 +73,7 @@ func withPresent(i cke.Identity) []string {
 	if i.Incarnation == nil || i.Incarnation.State == cke.Awaiting {
 		return nil
 	}
-	over := i.Over()
+	over := append(i.Incarnation.DeletedMark(), i.Over()...)
 	for _, id := range slices.Backward(i.Incarnation.Lives()) {
 		if !slices.Contains(over, id) {
 			over = append(over, id)

@@ -2,9 +2,11 @@ package op
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"cke"
 )
@@ -36,14 +38,14 @@ func (t WithdrawStart) Stages() []Stage {
 		}
 		joins := slices.Clone(id.Joins)
 		for i := range joins {
-			joins[i].StartedAt = cke.Join{}.StartedAt
+			joins[i].StartedAt = time.Time{}
 		}
 		return e.Ledger.PutJoins(ctx, id, joins...)
 	}}})
 }
 
-// emptyCertificates lets a restored member that never ran serve no client: a start that was requested before and lands late ends at once, because etcd does
-// not start with empty certificates.
+// emptyCertificates lets a restored member that never ran serve no client: a start that was requested before and lands late ends at once,
+// because etcd does not start with empty certificates. Without files no start was requested yet.
 func emptyCertificates(ctx context.Context, e Env, inc cke.Incarnation, j cke.Join) error {
 	if err := neverRan(ctx, e, inc, j); err != nil {
 		return err
@@ -53,15 +55,20 @@ func emptyCertificates(ctx context.Context, e Env, inc cke.Incarnation, j cke.Jo
 	if err != nil {
 		return err
 	}
-	for i := range files {
-		files[i].Data = nil
+	if len(files) == 0 {
+		return nil
 	}
-	if len(files) > 0 {
-		if err := m.PutFiles(ctx, j, files); err != nil {
-			return err
-		}
+	empty := slices.Clone(files)
+	for i := range empty {
+		empty[i].Data = nil
 	}
-	return neverRan(ctx, e, inc, j)
+	if err := m.PutFiles(ctx, j, empty); err != nil {
+		return err
+	}
+	if err := neverRan(ctx, e, inc, j); err != nil { // it may serve, and needs them
+		return errors.Join(err, m.PutFiles(ctx, j, files))
+	}
+	return nil
 }
 
 func neverRan(ctx context.Context, e Env, inc cke.Incarnation, j cke.Join) error {

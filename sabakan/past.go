@@ -1,6 +1,7 @@
 package sabakan
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -18,6 +19,8 @@ const (
 	lateAcceptance = 10 * time.Minute
 	// missedReads is how many intervals a read may be late.
 	missedReads = 3
+	// keptAddresses is of how many addresses it is remembered which machine was declared there last.
+	keptAddresses = 200
 )
 
 // Past is what Choose knows of earlier reads and changes.
@@ -51,12 +54,8 @@ func (p Past) Next(read cke.HostList, spec cke.Spec, status cke.Status, interval
 	if passed < 0 || passed > missedReads*interval {
 		passed = 0
 	}
-	held := map[string]bool{} // addresses that a machine has
 	for _, h := range read.Hosts {
 		next.Hosts[h.ID] = nextOf(p.Hosts[h.ID], h.State, addressOf(h), read.ReadAt, passed, a)
-		for _, address := range h.Addresses {
-			held[address] = true
-		}
 	}
 	declared, silent := map[string]bool{}, map[string]cke.Duration{}
 	for _, n := range spec.Cluster.Nodes {
@@ -82,9 +81,9 @@ func (p Past) Next(read cke.HostList, spec cke.Spec, status cke.Status, interval
 		h.Silent = d
 		next.Hosts[serial] = h
 	}
-	for address, serial := range p.Serials {
-		if _, again := next.Serials[address]; !again && held[address] {
-			next.Serials[address] = serial
+	for _, address := range slices.Sorted(maps.Keys(p.Serials)) { // a successor may come at any time
+		if _, again := next.Serials[address]; !again && len(next.Serials) < keptAddresses {
+			next.Serials[address] = p.Serials[address]
 		}
 	}
 	for i := range next.Changes {

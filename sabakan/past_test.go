@@ -2,6 +2,7 @@ package sabakan_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -216,7 +217,7 @@ func TestPast_IsBounded(t *testing.T) {
 			r.Spec.Cluster.Nodes[2].Address = fmt.Sprintf("10.0.%d.3", i)
 		})
 	}
-	if p := r.Past; len(p.Hosts) != 4 || len(p.Changes) > 51 || len(p.Hosts["s4"].Turned) > 4 || len(p.Serials) > 8 {
+	if p := r.Past; len(p.Hosts) != 4 || len(p.Changes) > 51 || len(p.Hosts["s4"].Turned) > 4 || len(p.Serials) > 200 || p.Serials["10.0.0.1"] != "s1" {
 		t.Errorf("%d machines, %d changes, %d turns, %d addresses", len(p.Hosts), len(p.Changes), len(p.Hosts["s4"].Turned), len(p.Serials))
 	}
 }
@@ -256,6 +257,28 @@ func TestPast_ASuccessorComesAfterTheOldMemberEnded(t *testing.T) {
 	c = r.once(nil)
 	if c.Change == nil || c.Change.Cause != cke.CauseMore || c.Change.New != "t2" || len(c.Change.Confirm) == 0 || len(c.Change.Forget) != 1 || c.Change.Forget[0] != "10.0.0.2" {
 		t.Fatalf("%+v", c)
+	}
+}
+
+// The machine of a member is exchanged and leaves the inventory; a day later, or after one read that lacks it, another one has its address. That
+// one is declared as the machine before was, by an address whose host key is pinned: so the operator confirms it.
+func TestPast_ASuccessorThatComesLaterIsConfirmedAsWell(t *testing.T) {
+	for name, gap := range map[string]time.Duration{"a day": 24 * time.Hour, "one read": interval} {
+		r := begin(formed(3, 4))
+		r.once(func(w *world) { w.now(2, cke.HostRetired, time.Hour) })
+		c, _ := r.until(time.Hour)
+		if c.Change == nil || c.Change.New != "s4" {
+			t.Fatalf("%+v", c)
+		}
+		r.apply(c)
+		r.once(func(w *world) { w.lacks(2) })
+		r.until(gap)
+		r.Template.Inventory.Spares = 1
+		r.once(func(w *world) { w.successor(2) })
+		c, _ = r.until(time.Hour)
+		if p := c.Change; p == nil || p.New != "t2" || p.Auto || len(p.Confirm) == 0 || !slices.Equal(p.Forget, []string{"10.0.0.2"}) {
+			t.Errorf("after %s: %+v", name, c)
+		}
 	}
 }
 

@@ -234,6 +234,7 @@ func (l *Loop) round(ctx context.Context) (again time.Duration, err error) {
 	}
 	in, whole, err := l.look(ctx)
 	if err != nil {
+		l.publishUndecoded(ctx, err)
 		return again, err
 	}
 	l.closeRecords(ctx)

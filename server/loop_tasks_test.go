@@ -195,3 +195,40 @@ func TestLoop_BeginsNoTaskBeforeTheRecordsAreClosed(t *testing.T) {
 		_ = p.over()
 	})
 }
+
+// The cluster file or the identity cannot be decoded: nothing is decided, and the status says so with what was last known.
+func TestLoop_ReportsAClusterThatCannotBeDecoded(t *testing.T) {
+	for _, what := range []string{"spec", "identity"} {
+		t.Run(what, func(t *testing.T) {
+			onStage(t, formed(3), func(g *stage) {
+				p := g.perform()
+				g.pass(time.Minute)
+				g.change(func() {
+					g.storeDo = func(_ context.Context, call string) error {
+						if call == what {
+							return &cke.Error{Code: cke.CodeStored, What: "KEY cannot be decoded", Try: "bring it back"}
+						}
+						return nil
+					}
+					scenes.Stop(&g.scene.Input, 1)
+				})
+				g.pass(time.Minute)
+				s := g.status()
+				if s.Health != cke.HealthUnknown || len(s.Problems) != 1 || s.Problems[0].Code != cke.CodeStored || s.Problems[0].Since.IsZero() || s.Problems[0].Remedy != "bring it back" || len(s.Members) != 3 || len(g.told()) > 0 {
+					t.Errorf("%s, problems %+v, %d members, history %v", s.Health, s.Problems, len(s.Members), g.told())
+				}
+				n := g.stored()
+				g.pass(9 * time.Second)
+				if m := g.stored(); m > n+1 {
+					t.Errorf("%d statuses without news", m-n)
+				}
+				g.change(func() { g.storeDo = nil })
+				g.pass(time.Minute)
+				if s := g.status(); s.Ready != 3 || s.Health != cke.HealthReady {
+					t.Errorf("%s: %+v", s.Health, s.Problems)
+				}
+				_ = p.over()
+			})
+		})
+	}
+}

@@ -86,7 +86,14 @@ func (l *Loop) publish(ctx context.Context, in strategy.Input, d strategy.Decisi
 	l.Metrics.status(&in, s)
 	l.Samples.add(s, l.took)
 	l.problems.update(l.Log, s.Problems, l.Now())
-	if l.unread || sameNews(s, l.stored) && l.Now().Sub(l.storedAt) < statusEvery {
+	if !l.unread {
+		l.store(ctx, s)
+	}
+}
+
+// store stores a status that reports something new, or if the stored one grows old.
+func (l *Loop) store(ctx context.Context, s cke.Status) {
+	if sameNews(s, l.stored) && l.Now().Sub(l.storedAt) < statusEvery {
 		return
 	}
 	if err := l.Term.PutStatus(ctx, s); err != nil {
@@ -111,4 +118,22 @@ func operationStatus(r cke.Record) *cke.OperationStatus {
 		s.Description = r.Error
 	}
 	return s
+}
+
+// publishUndecoded reports that the cluster file or the identity cannot be decoded, beside what was last known; another error is only logged.
+func (l *Loop) publishUndecoded(ctx context.Context, err error) {
+	var e *cke.Error
+	if l.unread || !errors.As(err, &e) || e.Code != cke.CodeStored {
+		return
+	}
+	s := l.status // which stays as it is: the next status follows from what was observed
+	s.Cluster, s.Leader, s.Operation = l.Env.Cluster, l.Term.Leader(), nil
+	s.Health, s.Summary, s.Reason = cke.HealthUnknown, e.What, e.What
+	p := cke.Problem{Code: e.Code, Message: strings.Join(append([]string{e.What}, e.Facts...), "; "), Remedy: e.Try, Since: l.Now()}
+	if i := slices.IndexFunc(l.stored.Problems, func(p cke.Problem) bool { return p.Code == e.Code }); i >= 0 {
+		p.Since = l.stored.Problems[i].Since
+	}
+	s.Problems = []cke.Problem{p}
+	l.problems.update(l.Log, s.Problems, l.Now())
+	l.store(ctx, s)
 }

@@ -287,6 +287,9 @@ func (w *World) wasMoved(d *Daemon, actor string, before, after cke.Queue) {
 		if !there || was.State == e.State {
 			continue
 		}
+		if was.Acting() && (e.State == cke.EntryQueued || e.State == cke.EntryFailed) {
+			w.givesUp(d, was)
+		}
 		switch {
 		case e.State == cke.EntryLeased:
 			w.limitsLeases(d, after, e)

@@ -11,6 +11,7 @@ import (
 // attend is what a person does who stands by until the world has come where it can come, at each look.
 func (n *nemesis) attend() {
 	n.correct()
+	n.withoutLeft()
 	n.applies()
 	inc := n.s.Store().Identity().Incarnation
 	switch f := n.s.freeze(); {

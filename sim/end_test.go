@@ -28,8 +28,12 @@ func (s *stage) faults(nodes ...string) []string {
 		if peers[j.MemberID] != j.PeerURL() {
 			wrong("etcd lists %s at %q, not %s", j.Node.Name(), peers[j.MemberID], j.PeerURL())
 		}
-		current[j.ID] = j.Node.Name()
-		if !slices.Contains(nodes, j.Node.Name()) || j.MemberID == "" || j.StartedAt.IsZero() {
+		machine := s.At(j.Node.Address)
+		if machine == nil {
+			machine = s.Node(j.Node.Name())
+		}
+		current[j.ID] = machine.Name() // which may be declared under another name since
+		if !slices.Contains(nodes, j.Node.Name()) && !slices.Contains(nodes, machine.Name()) || j.MemberID == "" || j.StartedAt.IsZero() {
 			wrong("join %+v", j)
 		}
 		declared := s.Store().Spec().Wanted().Options.Etcd.PlacedAs(j.Etcd)
@@ -40,7 +44,7 @@ func (s *stage) faults(nodes ...string) []string {
 		if j.Made != nil {
 			discarded.Resources = *j.Made
 		}
-		if made := s.Node(j.Node.Name()).MadeWith(j.Volume); !made.Equal(declared) && !made.Equal(discarded) {
+		if made := machine.MadeWith(j.Volume); !made.Equal(declared) && !made.Equal(discarded) {
 			wrong("the container on %s runs with %+v, not %+v", j.Node.Name(), made, declared)
 		}
 	}

@@ -78,8 +78,8 @@ func (d *Daemon) wasTold(l cke.HostList, err error) {
 	t.readAt, t.failed = l.ReadAt, 0
 	t.answers++
 	states, next := map[string]cke.HostState{}, map[string]saying{}
-	for _, n := range d.world.nodes {
-		states[n.name] = cke.HostMissing
+	for _, serial := range d.world.serials() {
+		states[serial] = cke.HostMissing
 	}
 	for _, h := range l.Hosts {
 		states[h.ID] = h.State
@@ -180,7 +180,7 @@ func (w *World) speaksAgainst(d *Daemon) (all []string) {
 			continue
 		}
 		for _, n := range w.nodes {
-			if state := d.stock.told.says[n.name].state; n.hosts(l.peer) && !isBad(state) && state != cke.HostMaintenance { // else it may have to go itself
+			if state := d.stock.told.says[w.serialOn(n)].state; n.hosts(l.peer) && !isBad(state) && state != cke.HostMaintenance { // else it may have to go itself
 				all = append(all, n.name+" has a learner")
 			}
 		}
@@ -213,6 +213,7 @@ func (w *World) wasExchanged(d *Daemon, e cke.InventoryEdit, by chosen) {
 		w.violated("%s moves members from %v to %v", what, goes, comes)
 	}
 	for _, n := range e.Cluster.Nodes {
+		w.takesSuccessor(n, e, what)
 		if other := i.taken[n.Address]; other != "" {
 			w.violated("%s takes %s, a node of cluster %s", what, n.Name(), other)
 		}

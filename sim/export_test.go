@@ -9,8 +9,15 @@ import (
 // Situations are those that schedules have to reach.
 func Situations() []Situation {
 	return []Situation{LandedLate, Elected, NoQuorum, HostsApart, DeposedWithin, DeclaredAgain, BeforeDeletion, TwoHistories, FormerStarted, BesideKept, BesideGivenUp, BesideLost, BesideDamaged,
-		AgentGranted, AgentWaits, AgentRefused, AgentBack, AgentLost, AgentSilent, AgentBeside, AgentOutlives}
+		AgentGranted, AgentWaits, AgentRefused, AgentBack, AgentLost, AgentSilent, AgentBeside, AgentOutlives, SuccessorDeclared}
 }
 
 // CertificatesOf are files that a member starts with, as they are issued at a time.
 func CertificatesOf(now time.Time) []cke.File { return filesOf(now, cke.Authorities{}) }
+
+// At is the machine that has an address; nil: none.
+func (w *World) At(address string) *Node {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.at(address)
+}

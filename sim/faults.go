@@ -29,6 +29,9 @@ func (n *Node) PowerOn() {
 }
 
 func (n *Node) powerOn() {
+	if n.left {
+		return
+	}
 	n.on, n.hung, n.commanded, n.granted = true, false, false, false
 	n.boots++
 	for _, c := range n.sorted() {

@@ -188,7 +188,7 @@ func (s stock) Registered(ctx context.Context, serial string) (is bool, err erro
 	w := s.d.world
 	err = s.ask(ctx, "Registered", func(i *inventory) {
 		n := w.Node(serial)
-		is = n != nil && (i.machines[n] == nil || i.machines[n].lacks == 0)
+		is = n != nil && !n.left && (i.machines[n] == nil || i.machines[n].lacks == 0)
 	})
 	return is, err
 }
@@ -243,6 +243,11 @@ func (t *Term) PutInventoryPast(ctx context.Context, p cke.InventoryPast) error 
 	return t.write(WithActor(ctx, "inventory"), "PutInventoryPast", func(s *Store) error {
 		t.ofInventory()
 		s.world.stock.past = p
+		for address := range p.Serials {
+			if n := s.world.at(address); n != nil {
+				n.read = true
+			}
+		}
 		return nil
 	})
 }

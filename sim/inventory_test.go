@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"time"
 
 	"cke"
@@ -139,6 +140,7 @@ var inventoryEvents = []event{
 		node.PowerOn()
 		node.InventorySays(cke.HostHealthy, time.Duration(n.IntN(2))*time.Hour)
 	}},
+	{name: "a machine leaves, and another one gets its address", weight: 2, do: func(n *nemesis, node *sim.Node) { n.succeeds(node) }},
 	{name: "a machine is another cluster's, or no longer", weight: 2, do: func(n *nemesis, node *sim.Node) { node.GiveTo([]string{"", "other"}[n.IntN(2)]) }},
 	{name: "an operator orders what the inventory suggests", weight: 2, do: func(n *nemesis, _ *sim.Node) { n.orders() }},
 	{name: "an operator reverts what the inventory changed", weight: 1, do: func(n *nemesis, _ *sim.Node) { n.reverts() }},
@@ -149,10 +151,13 @@ const stockEvery = 60
 
 // stockStrikes lets something happen to the inventory, mostly to a machine with a member.
 func (n *nemesis) stockStrikes() {
+	if i := n.s.told().Inventory; i != nil && i.Change != nil && len(i.Change.Forget) > 0 && n.IntN(2) == 0 { // a successor waits for an operator
+		n.orders()
+	}
 	nodes := n.s.Nodes()
 	node := nodes[n.IntN(len(nodes))]
 	if members := n.s.Store().Spec().Cluster.ControlPlane(); n.IntN(4) > 0 && len(members) > 0 {
-		if carries := n.s.Node(members[n.IntN(len(members))].Name()); carries != nil {
+		if carries := n.s.Node(members[n.IntN(len(members))].Name()); carries != nil && !carries.Left() {
 			node = carries
 		}
 	}
@@ -191,7 +196,7 @@ func (n *nemesis) reverts() {
 	last, c := all[len(all)-1], n.s.Store().Spec().Cluster
 	at, node := slices.IndexFunc(c.Nodes, func(o cke.Node) bool { return o.Hostname == last.New }), n.s.Node(last.Old)
 	has := func(o cke.Node) bool { return o.Hostname == last.Old && o.ControlPlane }
-	if at < 0 || node == nil || last.Old == last.New || slices.ContainsFunc(c.Nodes, has) {
+	if at < 0 || node == nil || node.Left() || last.Old == last.New || slices.ContainsFunc(c.Nodes, has) {
 		return
 	}
 	back := n.s.stock.declared(node.Declared())
@@ -199,6 +204,45 @@ func (n *nemesis) reverts() {
 	c.Nodes = slices.Clone(c.Nodes)
 	c.Nodes[at] = back
 	c.Nodes = slices.DeleteFunc(c.Nodes, func(o cke.Node) bool { return o.Hostname == last.Old && !o.ControlPlane })
+	n.s.Store().SetSpec(c)
+}
+
+// mostSuccessors is how many machines of a schedule get a successor: each takes data with it.
+const mostSuccessors = 2
+
+// succeeds lets a machine leave, and another one have its address, unless it is the only one that carries a member. One that will reboot or
+// that people moved stays.
+func (n *nemesis) succeeds(node *sim.Node) {
+	left := 0
+	for _, o := range n.s.Nodes() {
+		left += strings.Count(o.Name(), "b")
+	}
+	others := slices.ContainsFunc(n.s.Store().Spec().Cluster.ControlPlane(), func(o cke.Node) bool { return o.Name() != node.Name() })
+	if n.keepsData || left >= mostSuccessors || !others || n.moved[node.Name()] != "" {
+		return
+	}
+	next := node.Succeed(node.Name() + "b")
+	n.says(next, cke.HostHealthy)
+	if n.IntN(2) == 0 {
+		next.InventorySays(cke.HostHealthy, time.Hour)
+	}
+}
+
+// withoutLeft takes machines that left out of a file. Another one carries members where none is left that does.
+func (n *nemesis) withoutLeft() {
+	c := n.s.Store().Spec().Cluster
+	c.Nodes = slices.DeleteFunc(slices.Clone(c.Nodes), func(o cke.Node) bool {
+		node := n.s.Node(o.Name())
+		return node != nil && node.Left()
+	})
+	switch {
+	case len(c.Nodes) == len(n.s.Store().Spec().Cluster.Nodes):
+		return
+	case len(c.Nodes) == 0:
+		c.Nodes = append(c.Nodes, n.s.stock.declared(n.s.Nodes()[0].Declared()))
+	case len(c.ControlPlane()) == 0:
+		c.Nodes[0].ControlPlane = true
+	}
 	n.s.Store().SetSpec(c)
 }
 
@@ -212,10 +256,12 @@ func (n *nemesis) applies() {
 
 // stock lets there be an inventory for a schedule.
 func (n *nemesis) stock() {
-	mode := []cke.InventoryMode{cke.InventoryAuto, cke.InventoryAuto, cke.InventoryAuto, cke.InventoryPropose}[n.IntN(4)]
+	modes := []cke.InventoryMode{cke.InventoryOff, cke.InventoryPropose, cke.InventoryPropose, cke.InventoryAuto}
+	mode := modes[min(n.IntN(8), len(modes)-1)]
 	n.rate = []float64{0.003, 0.01, 0.02}[n.IntN(3)]
 	members := min([]int{1, 3, 3, 5}[n.IntN(4)], len(n.s.Nodes())-1)
 	n.s.inventory(mode, members, time.Duration(1+20*n.IntN(3))*time.Second, 1+n.IntN(3))
+	n.s.stock.template.Inventory.Spares = n.IntN(3)
 }
 
 // stockedMembers is how many members the file gets: mostly as many as the template has.
@@ -240,6 +286,7 @@ func (n *nemesis) stocked() {
 		return
 	}
 	n.s.InventoryFails(sim.InventoryAnswers)
+	n.withoutLeft()
 	c := n.s.Store().Spec().Cluster
 	c.Nodes = slices.Clone(c.Nodes)
 	for _, node := range n.s.Nodes() {

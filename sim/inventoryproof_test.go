@@ -17,6 +17,7 @@ type stocked struct {
 	mode   cke.InventoryMode // empty: auto
 	settle time.Duration
 	perDay int // zero: many
+	spares int
 }
 
 // nodes is how many machines there are: with an inventory there are some to take.
@@ -31,6 +32,7 @@ func (k *stocked) begin(n *nemesis) {
 	if k != nil {
 		n.rate = 0.01
 		n.s.inventory(cmp.Or(k.mode, cke.InventoryAuto), 3, cmp.Or(k.settle, time.Second), cmp.Or(k.perDay, 20))
+		n.s.stock.template.Inventory.Spares = k.spares
 	}
 }
 
@@ -84,17 +86,7 @@ var inventoryMutations = []mutation{
 		n.voter(0).InventorySays(cke.HostRetired, time.Minute)
 		n.s.pass(time.Minute)
 	}},
-	{name: "an inventory while another change is under way", wants: []string{"has a learner"}, stock: &stocked{blind: func(in *sabakan.Input) {
-		s := &in.Status
-		s.Generation, s.ObservedGeneration, s.Operation, s.Drains, s.Electing = in.Spec.Generation, in.Spec.Generation, nil, nil, nil
-		s.Members = slices.Clone(s.Members)
-		for i := range s.Members {
-			if s.Members[i].Role == "learner" {
-				s.Members[i].Role = "follower"
-			}
-		}
-		allIsWell(in)
-	}}, begin: func(n *nemesis) {
+	{name: "an inventory while another change is under way", wants: []string{"has a learner"}, stock: &stocked{blind: idle}, begin: func(n *nemesis) {
 		c := n.s.cluster(n.s.Nodes())
 		for i := range c.Nodes {
 			c.Nodes[i].ControlPlane = i < 4
@@ -167,6 +159,19 @@ var retires = []func(*nemesis, *sim.Node){
 	func(n *nemesis, node *sim.Node) { node.InventorySays(cke.HostRetired, time.Minute) },
 	func(_ *nemesis, node *sim.Node) { node.InventorySays(cke.HostHealthy, time.Hour) },
 	func(n *nemesis, _ *sim.Node) { n.s.InventoryFails(sim.InventoryAnswers) },
+}
+
+// idle lets nothing be under way.
+func idle(in *sabakan.Input) {
+	s := &in.Status
+	s.Generation, s.ObservedGeneration, s.Operation, s.Drains, s.Electing = in.Spec.Generation, in.Spec.Generation, nil, nil, nil
+	s.Members = slices.Clone(s.Members)
+	for i := range s.Members {
+		if s.Members[i].Role == "learner" {
+			s.Members[i].Role = "follower"
+		}
+	}
+	allIsWell(in)
 }
 
 // allIsWell lets any work end well.

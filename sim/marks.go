@@ -33,6 +33,8 @@ const (
 	AgentSilent   Situation = "the lease of an agent ends because it does not report that its machine is back"
 	AgentBeside   Situation = "an agent gets the lease while the reboot queue has entries of operators"
 	AgentOutlives Situation = "the lease of an agent ends under another daemon than it was given by"
+	// SuccessorDeclared is what an operator has to order.
+	SuccessorDeclared Situation = "an inventory declares a machine at the address of one that left"
 )
 
 // mark counts a situation that was reached.

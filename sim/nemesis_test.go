@@ -364,6 +364,7 @@ func (n *nemesis) file() cke.Cluster {
 	if n.IntN(8) == 0 {
 		c.Reboot.Window = rebootWindow
 	}
+	c.Reboot.FleetLock = n.IntN(8) > 0
 	c.Policies.Volumes.OnRemoval = []cke.VolumePolicy{cke.VolumeRetain, cke.VolumeArchive, cke.VolumeDelete}[n.IntN(3)]
 	c.Policies.Volumes.Keep = cke.Duration(n.IntN(3600)) * cke.Duration(time.Second)
 	return c

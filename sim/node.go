@@ -17,6 +17,9 @@ type Node struct {
 	name, address string
 	former        string // an address that it has as well; empty: none
 	alias         string // another host by which a foreign member on it is known; empty: none
+	left          bool   // it is there no more
+	succeeds      bool   // it has the address of a machine that left
+	read          bool   // an inventory was read while it was declared
 	sshPort       int
 
 	on, frozen bool
@@ -107,7 +110,13 @@ func (n *Node) wipe() {
 	n.taken, n.full, n.tools = map[int]bool{}, false, map[string]int{}
 }
 
-func (n *Node) change(what string, do func()) { n.world.change(n.name+": "+what, do) }
+func (n *Node) change(what string, do func()) {
+	n.world.change(n.name+": "+what, func() {
+		if !n.left {
+			do()
+		}
+	})
+}
 
 // sorted returns the containers by name. It is not to be changed.
 func (n *Node) sorted() []*container {

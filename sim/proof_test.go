@@ -407,7 +407,7 @@ func TestProof_FailsWithoutEachSafeguard(t *testing.T) {
 		t.Skip("too slow with the race detector")
 	}
 	const limit = 2000
-	for _, m := range slices.Concat(mutations, queueMutations, inventoryMutations, []mutation{unbounded}, agentsAtOnce) {
+	for _, m := range slices.Concat(mutations, queueMutations, inventoryMutations, successorMutations, []mutation{unbounded}, agentsAtOnce) {
 		t.Run(m.name, func(t *testing.T) {
 			t.Parallel()
 			for seed := uint64(1); seed <= limit; seed++ {

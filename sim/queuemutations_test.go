@@ -43,7 +43,32 @@ var queueMutations = []mutation{
 		q.Entries = slices.DeleteFunc(slices.Clone(q.Entries), func(e cke.Entry) bool { return e.State == cke.EntryFailed })
 	}, often: slices.Concat(rebootsAll, fails), wants: []string{"and no operator has decided"}},
 	{name: "the pause between repairs of a node", blind: func(in *strategy.Input) { in.Spec.Repair.Cooldown = 1 },
-		often: []func(*nemesis, *sim.Node){func(n *nemesis, _ *sim.Node) { n.s.addRepairs(n.s.everyNode()...) }}, wants: []string{"within the cooldown"}},
+		often: repairsAll, wants: []string{"within the cooldown"}},
+	{name: "the time in which a machine returns", blind: func(in *strategy.Input) { in.Spec.Reboot.BootTimeout = 1 },
+		often: slices.Concat(rebootsAll, modes(sim.StaysUp, sim.StaysOff)), wants: []string{"is given up"}},
+	{name: "the time in which a repaired machine is healthy", blind: func(in *strategy.Input) {
+		in.Spec.Repair.Procedures = slices.Clone(in.Spec.Repair.Procedures)
+		for i := range in.Spec.Repair.Procedures {
+			p := &in.Spec.Repair.Procedures[i]
+			p.Steps = slices.Clone(p.Steps)
+			for k := range p.Steps {
+				p.Steps[k].Watch = 1
+			}
+		}
+	}, begin: repairsWith(sim.StaysUp), often: repairsAll, wants: []string{"to repair"}},
+	{name: "no reboots by agents", blind: func(in *strategy.Input) { in.Spec.Reboot.FleetLock = true },
+		often: []func(*nemesis, *sim.Node){func(n *nemesis, node *sim.Node) { n.askByAgent(node) }, func(n *nemesis, _ *sim.Node) {
+			c := n.s.Store().Spec().Cluster
+			c.Reboot.FleetLock = !c.Reboot.FleetLock
+			n.s.Store().SetSpec(c)
+		}}, wants: []string{"does not say reboot.fleet_lock"}},
+	{name: "the pause after a repair", blind: func(in *strategy.Input) { in.Spec.Reboot.Settle = 1 }, begin: repairsWith(sim.Reboots), often: repairsAll, wants: []string{"the repair of"}},
+	{name: "repairs before reboots", blind: func(in *strategy.Input) {
+		queued := func(e cke.Entry) bool { return e.State == cke.EntryQueued }
+		if slices.ContainsFunc(in.Requests.Reboots.Entries, queued) {
+			in.Requests.Repairs.Entries = slices.DeleteFunc(slices.Clone(in.Requests.Repairs.Entries), queued)
+		}
+	}, begin: calmly, often: slices.Concat(rebootsAll, repairsAll), wants: []string{"before the repair of"}},
 	{name: "a reboot shows another boot", blind: func(in *strategy.Input) {
 		in.UnderWay.Seen = slices.Clone(in.UnderWay.Seen)
 		for i := range in.UnderWay.Seen {
@@ -56,11 +81,29 @@ var queueMutations = []mutation{
 	}, often: rebootsAll, wants: []string{"and counts as back", "acts after its entry moved"}},
 }
 
-// rebootsAll asks for reboots of all nodes, and fails lets commands of reboots fail.
+// rebootsAll asks for reboots of all nodes, repairsAll for their repairs, and fails lets commands of reboots fail.
 var (
+	repairsAll = []func(*nemesis, *sim.Node){func(n *nemesis, _ *sim.Node) { n.s.addRepairs(n.s.everyNode()...) }}
 	rebootsAll = []func(*nemesis, *sim.Node){func(n *nemesis, _ *sim.Node) { n.s.addReboots(n.s.everyNode()...) }}
-	fails      = []func(*nemesis, *sim.Node){func(_ *nemesis, node *sim.Node) { node.SetRebootMode(sim.CommandFails) }}
+	fails      = modes(sim.CommandFails)
 )
+
+// repairsWith lets all machines be repaired without faults for a while, with a command that does this.
+func repairsWith(m sim.RebootMode) func(n *nemesis) {
+	return func(n *nemesis) {
+		n.s.eachNode(func(node *sim.Node) { node.SetRebootMode(m) })
+		n.s.addRepairs(n.s.everyNode()...)
+		n.s.pass(15 * time.Minute)
+	}
+}
+
+// modes are what becomes of machines that a command is to reboot.
+func modes(all ...sim.RebootMode) (often []func(*nemesis, *sim.Node)) {
+	for _, m := range all {
+		often = append(often, func(_ *nemesis, node *sim.Node) { node.SetRebootMode(m) })
+	}
+	return often
+}
 
 // calmly lets few calls fail: what takes minutes has the time.
 func calmly(n *nemesis) { n.rate = 0.003 }

@@ -21,6 +21,7 @@ var (
 	schedules = flag.Uint64("schedules", 0, "how many random schedules to play; 0: 12000, or 1200 with -short")
 	goOn      = flag.Bool("go-on", false, "play all random schedules, also after one has failed")
 	firstSeed = flag.Uint64("first", 1, "seed of the first of them")
+	withStock = flag.Bool("inventories", false, "play only schedules with an inventory of the machines")
 )
 
 // TestCluster_KeepsItsPromisesInRandomSchedules plays faults of every kind by chance, then heals the world. What must
@@ -45,7 +46,8 @@ func TestCluster_KeepsItsPromisesInRandomSchedules(t *testing.T) {
 	for worker := range uint64(workers) {
 		t.Run(fmt.Sprint(worker), func(t *testing.T) {
 			t.Parallel()
-			for seed := *firstSeed + worker; seed < *firstSeed+n && (*goOn || !failed.Load()); seed += workers {
+			for i := worker; i < n && (*goOn || !failed.Load()); i += workers {
+				seed := nthSeed(i)
 				if faults := random(t, seed, nil); faults != nil {
 					failed.Store(true)
 					t.Errorf("seed %d:\n%s\nreplay: go test ./sim -run 'TestCluster_KeepsItsPromisesInRandomSchedules$' -v -seed=%d", seed, strings.Join(faults, "\n"), seed)
@@ -58,13 +60,24 @@ func TestCluster_KeepsItsPromisesInRandomSchedules(t *testing.T) {
 // bound is how long after the last fault the world may take until it is where it can come.
 const bound = 2 * time.Hour
 
-// random plays one schedule. One of 16 has an inventory of its machines.
+// stocks reports whether the schedule of a seed has an inventory of its machines: one of 16 has.
+func stocks(seed uint64) bool { return seed%16 == 8 }
+
+// nthSeed is the seed of the schedule that is played after so many others.
+func nthSeed(i uint64) uint64 {
+	if *withStock {
+		return (*firstSeed+7)/16*16 + 8 + 16*i
+	}
+	return *firstSeed + i
+}
+
+// random plays one schedule.
 func random(t *testing.T, seed uint64, tell func(string, ...any)) (faults []string) {
 	var key [32]byte
 	binary.LittleEndian.PutUint64(key[:], seed)
 	r := rand.New(rand.NewChaCha8(key)) // of one that is weaker, seeds at equal distances begin alike
-	nodes, stocks := []int{1, 2, 3, 3, 4, 4, 5, 6}[r.IntN(8)], seed%16 == 8
-	if stocks { // there are machines to take
+	nodes, stocked := []int{1, 2, 3, 3, 4, 4, 5, 6}[r.IntN(8)], stocks(seed)
+	if stocked { // there are machines to take
 		nodes = 3 + int(seed/16%4)
 	}
 	play(t, nodes, func(s *stage) {
@@ -74,7 +87,7 @@ func random(t *testing.T, seed uint64, tell func(string, ...any)) (faults []stri
 		}
 		n := &nemesis{Rand: r, s: s, rate: []float64{0.01, 0.03, 0.1, 0.3}[r.IntN(4)], replace: []cke.ReplaceMode{cke.ReplaceAuto, cke.ReplaceManual}[r.IntN(2)]}
 		n.aim(seed)
-		if stocks {
+		if stocked {
 			n.stock()
 		}
 		if r.IntN(8) == 0 {

@@ -251,3 +251,48 @@ func TestReboots_TheLeaderChangesMeanwhile(t *testing.T) {
 		}
 	})
 }
+
+// What a command does, and the machine that it is to reboot, ends in a member that serves: at once, or once an operator decided.
+func TestReboots_WhatCommandsAndMachinesDo(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct {
+		name         string
+		mode         sim.RebootMode
+		fails        bool // an operator has to decide
+		least, boots int  // of the machine: at least, at most
+	}{
+		{"the command takes long", sim.Slow, false, 1, 1},
+		{"the machine goes down late", sim.Late, false, 1, 1},
+		{"the machine reboots twice", sim.Twice, false, 1, 2},
+		{"the machine does not reboot", sim.StaysUp, true, 0, 0},
+		{"the command fails", sim.CommandFails, true, 0, 0},
+		{"the command hangs", sim.CommandHangs, true, 0, 0},
+		{"the machine never returns", sim.StaysOff, true, 0, 0},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			formedWith(t, 3, 3, func(s *stage) {
+				node := s.Node(s.follower())
+				node.SetRebootMode(row.mode)
+				boots := node.Boots()
+				s.addReboots(node.Name())
+				failed := func() bool { return s.entryOf(node.Name()).State == cke.EntryFailed }
+				if s.until(time.Hour, func() bool { return failed() || s.entryOf(node.Name()).ID == "" }); failed() != row.fails {
+					t.Fatalf("%+v", s.entryOf(node.Name()))
+				}
+				if e := s.entryOf(node.Name()); row.fails && e.Tries() != rebooting.Attempts() {
+					t.Errorf("%d attempts: %+v", e.Tries(), e)
+				}
+				s.pass(time.Minute)
+				if did := node.Boots() - boots; did < row.least || did > row.boots {
+					t.Errorf("%d boots", did)
+				}
+				node.PowerOn()
+				s.cancelReboot(node.Name())
+				s.must("whole again", func() bool { return s.settled() && s.entryOf(node.Name()).ID == "" && s.runningOn(node.Name()) == 1 })
+				if leases := s.Store().Requests().Drains; len(leases) > 0 {
+					t.Errorf("leases %+v", leases)
+				}
+			})
+		})
+	}
+}

@@ -81,6 +81,9 @@ func (w *World) classOf(e cke.Entry, now standing) int {
 	return class
 }
 
+// never is how long ago is what did not happen, or by a clock that was wrong then.
+const never = time.Duration(1 << 62)
+
 // hasTurn judges that an entry gets its turn.
 func (w *World) hasTurn(d *Daemon, e cke.Entry) {
 	k, kind := d.queues, e.Kind()
@@ -99,7 +102,7 @@ func (w *World) hasTurn(d *Daemon, e cke.Entry) {
 		if since := d.host().Sub(at); since >= 0 && !at.IsZero() {
 			return since
 		}
-		return 1 << 62 // the clock was wrong then
+		return never // the clock was wrong then
 	}
 	if k.asked.Queue(kind).Disabled && stored.Queue(kind).Disabled {
 		no("though the queue is disabled")
@@ -108,7 +111,10 @@ func (w *World) hasTurn(d *Daemon, e cke.Entry) {
 		no("outside of the window")
 	}
 	turn, _ := spec.Turn(was, cke.Node{Address: e.Address})
-	if kind == cke.RebootQueue && was.Tries() > 0 && ago(was.Since) < time.Duration(turn.Interval) {
+	if e.Agent != "" && !spec.Reboot.FleetLock {
+		no("though the cluster file does not say reboot.fleet_lock")
+	}
+	if was.Tries() > 0 && ago(was.Since) < time.Duration(turn.Interval) {
 		no("%v after an attempt failed, not after %v", ago(was.Since), turn.Interval.Short())
 	}
 	if kind == cke.RepairQueue && was.Attempt == 0 {
@@ -118,10 +124,11 @@ func (w *World) hasTurn(d *Daemon, e cke.Entry) {
 			}
 		}
 	}
-	if class := k.classes[e.Address]; kind == cke.RebootQueue && (class == follows || class == leadsNow) {
+	if class := k.classes[e.Address]; class == follows || class == leadsNow {
 		w.calmBefore(k, e, spec, ago, no)
-		if !d.surprised() && e.Agent == "" && !was.Tried() {
+		if kind == cke.RebootQueue && !d.surprised() && e.Agent == "" && !was.Tried() {
 			w.inOrder(k, e, class, no)
+			w.afterRepairs(k, e, class, ago, no)
 		}
 	}
 }
@@ -160,10 +167,64 @@ func (w *World) inOrder(k queuesKnown, e cke.Entry, class int, no func(string, .
 	}
 }
 
+// afterRepairs judges that no repair waits that is before a reboot of its class, and could be started as well: of all classes but one the
+// zone of the last reboot comes first, then the repairs.
+func (w *World) afterRepairs(k queuesKnown, e cke.Entry, class int, ago func(time.Time) time.Duration, no func(string, ...any)) {
+	zone := func(address string) string { n, _ := w.store.spec.Cluster.Node(address); return n.Zone }
+	if h := k.asked.Reboots.History; len(k.asked.Drains) > 0 || len(h) > 0 && zone(h[len(h)-1].Address) == zone(e.Address) {
+		return
+	}
+	for _, o := range k.asked.Repairs.Entries {
+		if k.classes[o.Address] == class && !o.Tried() && !w.notDrained(o) && w.mayRepair(k.asked.Repairs, o, ago) {
+			no("before the repair of %s", o.Node)
+		}
+	}
+}
+
+// mayRepair reports whether a queued repair may be started by the limits of the cluster file.
+func (w *World) mayRepair(q cke.Queue, e cke.Entry, ago func(time.Time) time.Duration) bool {
+	spec := w.store.spec.Wanted()
+	declared, _ := w.store.spec.Cluster.Node(e.Address)
+	_, known := spec.Turn(e, declared)
+	started, under := 0, 0
+	for _, o := range q.Entries {
+		if o.Active() {
+			under++
+		}
+		if ago(o.StartedAt) < 24*time.Hour || o.State == cke.EntryLeased {
+			started++
+		}
+	}
+	for _, o := range q.History {
+		if o.StartedAt.IsZero() {
+			continue
+		}
+		if ago(o.StartedAt) < 24*time.Hour || ago(o.StartedAt) == never {
+			started++
+		}
+		if since := ago(o.EndedAt); o.Address == e.Address && (since < time.Duration(spec.Repair.Cooldown) || since == never) {
+			return false
+		}
+	}
+	return known && e.State == cke.EntryQueued && !q.Disabled && under == 0 && started < spec.Repair.PerDay
+}
+
+// givesUp judges that an attempt whose command ended well is not given up before its machine had the time to return.
+func (w *World) givesUp(d *Daemon, was cke.Entry) {
+	declared, there := w.store.spec.Cluster.Node(was.Address)
+	turn, known := w.store.spec.Wanted().Turn(was, declared)
+	if w.late || !there || !known || was.Agent != "" || was.Canceled || was.CommandEndedAt.IsZero() || was.Error != "" || w.store.spec.Generation != d.decidedOn {
+		return
+	}
+	if since := d.host().Sub(was.CommandEndedAt); since >= 0 && since < time.Duration(turn.BootTimeout) {
+		w.violated("attempt %d to %s %s is given up %v after its command, not after %v", was.Attempt, was.Kind(), was.Node, since, turn.BootTimeout.Short())
+	}
+}
+
 // notDrained reports whether a node could not be drained once.
 func (w *World) notDrained(e cke.Entry) bool {
 	return slices.ContainsFunc(w.store.records, func(r cke.Record) bool {
-		return r.Operation == "drain-for-reboot" && slices.Contains(r.Targets, e.Node) && r.State != cke.RecordCompleted && r.State != cke.RecordRunning
+		return r.Operation == "drain-for-"+string(e.Kind()) && slices.Contains(r.Targets, e.Node) && r.State != cke.RecordCompleted && r.State != cke.RecordRunning
 	})
 }
 

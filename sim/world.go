@@ -15,6 +15,7 @@ type World struct {
 	mu    sync.Mutex
 	now   func() time.Time
 	nodes []*Node // by name
+	left  []*Node // those that are there no more
 	store *Store
 	cuts  map[link]bool
 	// groups are the raft groups that ever had a leader or looked for one, by cluster id.
@@ -104,11 +105,13 @@ func (w *World) AddNode(name, address string) *Node {
 	return n
 }
 
-// Node returns the machine of this name; nil when there is none.
+// Node returns the machine of this name, also if it left; nil when there is none.
 func (w *World) Node(name string) *Node {
-	for _, n := range w.nodes {
-		if n.name == name {
-			return n
+	for _, all := range [2][]*Node{w.nodes, w.left} {
+		for _, n := range all {
+			if n.name == name {
+				return n
+			}
 		}
 	}
 	return nil

@@ -74,3 +74,9 @@ func unknownOutcome(err error) bool {
 	}
 	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
 }
+
+// undecoded is the error of a document without which nothing can be decided for a cluster.
+func undecoded(key string, err error) error {
+	return &cke.Error{Code: cke.CodeStored, What: key + " cannot be decoded in the store, so nothing is decided for its cluster", Unchanged: true,
+		Try: "restore a copy of the store, or write the key as it is in one; never remove it", Err: err}
+}

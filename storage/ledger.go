@@ -92,7 +92,7 @@ func (s *Store) decodeIdentity(cluster string, kvs []*mvccpb.KeyValue) (id cke.I
 			id.Joins = append(id.Joins, j)
 		}
 		if err != nil {
-			return cke.Identity{}, 0, err
+			return cke.Identity{}, 0, undecoded(string(kv.Key), err)
 		}
 	}
 	sortJoins(id.Joins)

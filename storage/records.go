@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"cke"
@@ -139,28 +140,23 @@ func (t *Term) InterruptRunning(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	tasks := map[string]int64{} // and the revisions at which they were requested
-	var undecoded []string      // keys of requests
+	tasks := map[string]int64{}      // and the revisions at which they were requested
+	var undecoded []*mvccpb.KeyValue // requests
 	for _, kv := range resp.Responses[1].GetResponseRange().Kvs {
 		var r struct{ Kind string }
 		if decode(string(kv.Key), kv.Value, &r) != nil {
-			undecoded = append(undecoded, string(kv.Key))
+			undecoded = append(undecoded, kv)
 			continue
 		}
 		if id, is := strings.CutPrefix(r.Kind, taskOf("")); is {
 			tasks[id] = kv.CreateRevision
 		}
 	}
-	unread := &cke.Error{Code: cke.CodeRecord, Err: cke.ErrMalformed}
-	doubted := map[string]bool{}
+	var unread []*mvccpb.KeyValue // records
 	for _, kv := range resp.Responses[0].GetResponseRange().Kvs {
 		r, err := t.s.decodeRecord(t.cluster, kv)
-		if err != nil { // it names no task that was requested after it
-			for id, at := range tasks {
-				if at < kv.CreateRevision {
-					unread.What, doubted[id] = fmt.Sprintf("record %d cannot be decoded, so it is not known which task it carried out", r.ID), true
-				}
-			}
+		if err != nil {
+			unread = append(unread, kv)
 			continue
 		}
 		if r.Term >= t.is.Term {
@@ -171,7 +167,6 @@ func (t *Term) InterruptRunning(ctx context.Context) error {
 				return err
 			}
 			delete(tasks, r.Task)
-			delete(doubted, r.Task)
 		}
 		if r.State != cke.RecordRunning {
 			continue
@@ -184,15 +179,54 @@ func (t *Term) InterruptRunning(ctx context.Context) error {
 			return err
 		}
 	}
-	if undecoded != nil {
-		return &cke.Error{Code: cke.CodeRecord, Err: cke.ErrMalformed, What: "requests cannot be decoded, so it is not known what they ask for: " + strings.Join(undecoded, ", "),
-			Try: "remove from the store, with `etcdctl del KEY`, each key that is named; then request again what was not carried out"}
+	return t.unreadable(undecoded, unread, tasks)
+}
+
+// unreadable names what cannot be decoded and keeps tasks waiting, always in the same order: requests by their keys, then records by their
+// numbers, and tasks by their ids. waiting are the revisions at which tasks were requested that wait.
+func (t *Term) unreadable(requests, records []*mvccpb.KeyValue, waiting map[string]int64) error {
+	var what, keys, facts, try, numbers []string
+	for _, kv := range requests {
+		keys = append(keys, string(kv.Key))
+		r, _ := t.s.decodeRequest(t.cluster, kv)
+		if id, is := strings.CutPrefix(r.Kind, taskOf("")); is {
+			try = append(try, "ckecli task cancel "+id)
+		} else {
+			try = append(try, "etcdctl del "+string(kv.Key))
+		}
 	}
-	if len(doubted) == 0 {
+	if keys != nil {
+		what = append(what, "requests cannot be decoded, so it is not known what they ask for: "+strings.Join(keys, ", "))
+	}
+	doubted := map[string]bool{}
+	for _, kv := range records {
+		r, _ := t.s.decodeRecord(t.cluster, kv)
+		named := false
+		for id, at := range waiting {
+			if at < kv.CreateRevision { // it names no task that was requested after it
+				doubted[id], named = true, true
+			}
+		}
+		if named {
+			numbers = append(numbers, fmt.Sprint(r.ID))
+		}
+	}
+	tasks := slices.Sorted(maps.Keys(doubted))
+	switch len(numbers) {
+	case 0:
+	case 1:
+		what = append(what, fmt.Sprintf("record %s cannot be decoded, so it is not known which task it carried out", numbers[0]))
+	default:
+		what = append(what, fmt.Sprintf("records %s cannot be decoded, so it is not known which tasks they carried out", strings.Join(numbers, ", ")))
+	}
+	if what == nil {
 		return nil
 	}
-	cancel := slices.Sorted(maps.Keys(doubted))
-	unread.Facts = []string{"it may be a task that still waits: " + strings.Join(cancel, ", ")}
-	unread.Try = "ckecli task cancel " + strings.Join(cancel, ", and ckecli task cancel ") + "; then request again what was not carried out"
-	return unread
+	if tasks != nil {
+		facts = []string{"it may be a task that still waits: " + strings.Join(tasks, ", ")}
+	}
+	for _, id := range tasks {
+		try = append(try, "ckecli task cancel "+id)
+	}
+	return &cke.Error{Code: cke.CodeRecord, Err: cke.ErrMalformed, What: strings.Join(what, "; "), Facts: facts, Try: strings.Join(try, ", and ") + "; then request again what was not carried out"}
 }

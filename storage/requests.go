@@ -5,8 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/url"
+	"strings"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"cke"
@@ -165,7 +168,8 @@ func (s *Store) Leader(ctx context.Context, cluster string) (cke.Leader, error) 
 	return eldest[0].Leader, nil
 }
 
-// RequestsOf returns the requests to the cluster's leader daemon. ErrNotFound: there is no such cluster.
+// RequestsOf returns the requests to the cluster's leader daemon; of those that cannot be decoded it has what their keys say.
+// ErrNotFound: there is no such cluster.
 func (s *Store) RequestsOf(ctx context.Context, cluster string) (cke.Requests, error) {
 	if err := checkName(cluster); err != nil {
 		return cke.Requests{}, err
@@ -173,11 +177,30 @@ func (s *Store) RequestsOf(ctx context.Context, cluster string) (cke.Requests, e
 	if _, err := s.Spec(ctx, cluster); err != nil {
 		return cke.Requests{}, err
 	}
-	all, err := list[Request](ctx, s, under(s.keys.requests(cluster)))
+	of := under(s.keys.requests(cluster))
+	resp, err := s.client.Get(ctx, of.start, of.options()...)
 	if err != nil {
 		return cke.Requests{}, s.fail("read the requests of "+cluster, err)
 	}
+	var all []Request
+	for _, kv := range resp.Kvs {
+		r, _ := s.decodeRequest(cluster, kv)
+		all = append(all, r)
+	}
 	return asked(all), nil
+}
+
+// decodeRequest also returns the kind of a request that cannot be decoded, by its key: a pause holds all the same, and a task can be
+// canceled.
+func (s *Store) decodeRequest(cluster string, kv *mvccpb.KeyValue) (r Request, err error) {
+	key := string(kv.Key)
+	if err = decode(key, kv.Value, &r); err != nil {
+		r = Request{}
+		if kind, escaped := url.PathUnescape(strings.TrimPrefix(key, s.keys.requests(cluster))); escaped == nil {
+			r.Kind = kind
+		}
+	}
+	return r, err
 }
 
 // Asked implements cke.Ledger.

@@ -3,6 +3,7 @@ package storage
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -298,12 +299,11 @@ func (s *Store) lend(ctx context.Context, cluster string, t cke.Task, keys map[s
 	return guards, nil
 }
 
-// WithdrawRestore withdraws an order that no daemon has started, with the key that was lent for it.
+// WithdrawRestore withdraws an order that failed, or that no daemon has started, with the key that was lent for it, unless that is for a
+// restore under way; a missing order is no error. ErrConflict: its operation runs.
 func (s *Store) WithdrawRestore(ctx context.Context, cluster, task string) error {
-	if err := checkName(cluster); err != nil {
+	if err := s.withdraw(ctx, cluster, task, true); !errors.Is(err, cke.ErrNotFound) {
 		return err
 	}
-	_, err := s.txn(ctx, nil, []clientv3.Op{
-		clientv3.OpDelete(s.keys.request(cluster, taskOf(task))), clientv3.OpDelete(s.keys.secret(cluster, lentFor(task)))})
-	return s.fail("withdraw the restore of "+cluster, err)
+	return nil
 }

@@ -107,6 +107,9 @@ func (s *Store) storedSpec(ctx context.Context, cluster string) (spec cke.Spec, 
 	if errors.Is(err, cke.ErrNotFound) {
 		return spec, 0, noCluster(cluster)
 	}
+	if errors.Is(err, cke.ErrMalformed) {
+		err = undecoded(s.keys.spec(cluster), err)
+	}
 	return spec, mod, s.fail("read the cluster file of "+cluster, err)
 }
 
@@ -135,11 +138,17 @@ func (s *Store) putOf(ctx context.Context, cluster, tried string, op clientv3.Op
 // user@host.
 //
 // A c with the same meaning as the stored one makes no new revision; another text of it replaces the stored text.
-// ErrConflict: the revision is not the expected one, or the cluster is being deleted.
+// ErrConflict: the revision is not the expected one, or the cluster is being deleted. CodeSchema: see MayWrite; that comes first.
 func (s *Store) SetSpec(ctx context.Context, cluster string, c cke.Cluster, source []byte, by string, opts SetOptions) (cke.Spec, error) {
 	if c.Name != cluster {
 		return cke.Spec{}, &cke.Error{Code: cke.CodeConfig, Unchanged: true,
 			What: fmt.Sprintf("the file describes cluster %q, not %q", c.Name, cluster)}
+	}
+	if _, _, err := s.schema(ctx); err != nil {
+		return cke.Spec{}, err
+	}
+	if err := s.MayWrite(); err != nil { // also where nothing would be written
+		return cke.Spec{}, err
 	}
 	for {
 		now, mod, err := s.spec(ctx, cluster)

@@ -54,11 +54,20 @@ func TestRaiseSchema_WaitsForEveryDaemonAndShutsOlderOnesOut(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	stored, err := s.Spec(ctx, "prod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	unchanged := func() error { // first, when this store does not know yet that the schema was raised
+		_, err := s.SetSpec(ctx, "prod", testCluster("prod"), []byte(stored.Source), "me", SetOptions{})
+		return err
+	}()
 	for name, err := range map[string]error{
-		"a leader's write":      term.PutStatus(ctx, cke.Status{Cluster: "prod"}),
-		"a person's write":      s.RequestDelete(ctx, "prod", "me@here"),
-		"raising to less":       func() error { _, err := s.RaiseSchema(ctx, "me@here"); return err }(),
-		"asking whether it may": s.MayWrite(),
+		"an unchanged cluster file": unchanged,
+		"a leader's write":          term.PutStatus(ctx, cke.Status{Cluster: "prod"}),
+		"a person's write":          s.RequestDelete(ctx, "prod", "me@here"),
+		"raising to less":           func() error { _, err := s.RaiseSchema(ctx, "me@here"); return err }(),
+		"asking whether it may":     s.MayWrite(),
 		"setting a cluster file": func() error {
 			_, err := s.SetSpec(ctx, "next", testCluster("next"), nil, "me", SetOptions{})
 			return err

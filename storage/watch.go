@@ -146,7 +146,7 @@ func (s *Store) WatchCluster(ctx context.Context, cluster string) <-chan Cluster
 	})
 }
 
-// clusterState reads the state out of a mirror. What cannot be read is logged and left out.
+// clusterState reads the state out of a mirror. What cannot be read is logged and left out; of requests there is what their keys say.
 func (s *Store) clusterState(cluster string, kvs map[string]*mvccpb.KeyValue) ClusterState {
 	state := ClusterState{HostKeys: map[string]string{}, OfferedKeys: map[string]OfferedKey{}, Requests: map[string]Request{}}
 	s.read(kvs, s.keys.spec(cluster), &state.Spec)
@@ -168,10 +168,11 @@ func (s *Store) clusterState(cluster string, kvs map[string]*mvccpb.KeyValue) Cl
 		}
 	}
 	for _, key := range sortedKeys(kvs, s.keys.requests(cluster)) {
-		var r Request
-		if s.read(kvs, key, &r) {
-			state.Requests[r.Kind] = r
+		r, err := s.decodeRequest(cluster, kvs[key])
+		if err != nil {
+			s.log.Error("unreadable document in the store", "error", err)
 		}
+		state.Requests[r.Kind] = r
 	}
 	state.SSHKeyRevision = s.sshKeyRevision(cluster, kvs)
 	state.BackupCredentialsRevision = revisionOf(kvs, s.keys.globalBackupCredentials(), s.keys.backupCredentials(cluster))

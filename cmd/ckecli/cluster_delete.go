@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -64,9 +65,9 @@ func runDelete(ctx context.Context, a *app, s store, name string, o deleteOption
 	if err != nil {
 		return err
 	}
-	st, _ := s.Status(ctx, name) // a node that left the file may still carry a member
+	st, _ := s.Status(ctx, name) // a node that left the file may still carry a member, and etcd may list a foreign one
 	for _, n := range o.destroyed {
-		if !slices.ContainsFunc(spec.Cluster.Nodes, func(k cke.Node) bool { return k.Name() == n }) && !slices.ContainsFunc(st.Members, func(m cke.MemberStatus) bool { return m.Name == n }) {
+		if !slices.ContainsFunc(spec.Cluster.Nodes, func(k cke.Node) bool { return k.Name() == n }) && !slices.ContainsFunc(st.Members, func(m cke.MemberStatus) bool { return m.Name == n }) && !slices.ContainsFunc(st.Etcd.Members, func(m cke.Member) bool { return cmp.Or(m.Name, m.ID) == n }) {
 			return refused(&cke.Error{Code: cke.CodeCannot, What: fmt.Sprintf("cluster %s has no node %s", name, n), Unchanged: true, Try: "ckecli node list"})
 		}
 	}

@@ -46,6 +46,7 @@ var exitOf = map[cke.Code]int{
 	cke.CodeAuth:      exitRefused,
 	cke.CodeUser:      exitRefused,
 	cke.CodeRecord:    exitRefused,
+	cke.CodeStored:    exitNoStatus,
 	cke.CodeVolume:    exitRefused,
 	cke.CodeSSHKey:    exitRefused,
 	cke.CodeStore:     exitStore,

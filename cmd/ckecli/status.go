@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -70,7 +71,7 @@ func runStatus(ctx context.Context, a *app, s store, o statusOptions) error {
 	if o.watch {
 		return a.watchStatus(ctx, s, name, func(sc screen) view { return a.statusView(sc) })
 	}
-	sc, err := readScreen(ctx, s, name)
+	sc, err := readStatus(ctx, s, name)
 	if err != nil {
 		return err
 	}
@@ -81,6 +82,28 @@ func runStatus(ctx context.Context, a *app, s store, o statusOptions) error {
 		return a.check(sc)
 	}
 	return nil
+}
+
+// readStatus is readScreen, also of a cluster of which the file or the identity cannot be decoded: nothing is known of it now.
+func readStatus(ctx context.Context, s store, name string) (screen, error) {
+	sc, err := readScreen(ctx, s, name)
+	if err == nil {
+		_, err = s.Identity(ctx, name)
+	}
+	var e *cke.Error
+	if !errors.As(err, &e) || e.Code != cke.CodeStored {
+		return sc, err
+	}
+	st, again := s.Status(ctx, name)
+	if again != nil {
+		return screen{}, err
+	}
+	st.Health, st.Summary, st.Reason = cke.HealthUnknown, e.What, e.What
+	if !slices.ContainsFunc(st.Problems, func(p cke.Problem) bool { return p.Code == e.Code }) {
+		st.Problems = append(st.Problems, cke.Problem{Code: e.Code, Message: e.What, Remedy: e.Try})
+	}
+	led, again := isLed(ctx, s, name)
+	return screen{status: st, revision: sc.revision, led: led, hold: sc.hold}, again
 }
 
 func readScreen(ctx context.Context, s store, name string) (screen, error) {

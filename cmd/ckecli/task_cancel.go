@@ -56,6 +56,9 @@ func runTaskCancel(ctx context.Context, a *app, s store, which string) error {
 	if id, err := s.Identity(ctx, cluster); err == nil && t.Kind == cke.TaskRestore && id.Incarnation != nil && id.Incarnation.State == cke.Awaiting {
 		fmt.Fprintf(a.stderr, "%s stays declared, and waits to be restored: ckecli restore, or ckecli cluster delete %s\n", cluster, cluster)
 	}
+	if t.Kind == "" {
+		return a.showLine(cancelledTask{cluster, t}, t.ID, term.Clean(taskText(t)+" is canceled"))
+	}
 	line := fmt.Sprintf("%s is canceled; it was asked for by %s %s ago", taskText(t), orDash(t.By), a.ago(t.At))
 	return a.showLine(cancelledTask{cluster, shownTask(t)}, t.ID, term.Clean(line))
 }
@@ -70,6 +73,9 @@ func (a *app) findTask(ctx context.Context, s store, cluster, which string) (cke
 		if t.ID == which {
 			return t, nil
 		}
+	}
+	if slices.Contains(asked.Unread, which) {
+		return cke.Task{ID: which}, nil
 	}
 	spec, err := s.Spec(ctx, cluster)
 	if err != nil {
@@ -145,8 +151,13 @@ func leftToDo(t cke.Task) (text, try string) {
 	return "it completes by itself; what was interrupted is started again", ""
 }
 
-// taskText names a task: what, and about what.
-func taskText(t cke.Task) string { return strings.TrimSpace(string(t.Kind) + " " + about(t)) }
+// taskText names a task: what, and about what; of one that cannot be read its id.
+func taskText(t cke.Task) string {
+	if t.Kind == "" {
+		return fmt.Sprintf("task %s, which cannot be read,", t.ID)
+	}
+	return strings.TrimSpace(string(t.Kind) + " " + about(t))
+}
 
 // completeTasks offers tasks by id, and the nodes that just one is about.
 func (a *app) completeTasks() completion {
@@ -157,6 +168,9 @@ func (a *app) completeTasks() completion {
 		for _, t := range asked.Tasks {
 			count[t.Node]++
 			all = append(all, cobra.CompletionWithDesc(t.ID, fmt.Sprintf("%s, asked for %s ago", taskText(t), a.ago(t.At))))
+		}
+		for _, id := range asked.Unread {
+			all = append(all, cobra.CompletionWithDesc(id, "cannot be read"))
 		}
 		for _, t := range asked.Tasks {
 			if t.Node != "" && count[t.Node] == 1 {

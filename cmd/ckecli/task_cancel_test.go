@@ -112,3 +112,19 @@ func TestTaskCancel_SaysWhatARestoreLeavesBehind(t *testing.T) {
 		t.Errorf("the key that was lent is still there: %v", err)
 	}
 }
+
+// A task that cannot be read is listed and canceled by its id.
+func TestTaskCancel_CancelsWhatCannotBeRead(t *testing.T) {
+	h := declared(t)
+	if err := h.store.PutRequest(h.ctx(), "prod", "task t7", "ann@boot-2", 7); err != nil {
+		t.Fatal(err)
+	}
+	stdout, _ := h.run(exitDone, "task", "list")
+	contains(t, stdout, "t7  ", "unreadable", "ckecli task cancel t7")
+	stdout, _ = h.run(exitDone, "task", "cancel", "t7")
+	contains(t, stdout, "task t7, which cannot be read, is canceled\n")
+	stdout, _ = h.run(exitDone, "task", "list", "-o", "name")
+	if stdout != "" {
+		t.Errorf("still listed: %s", stdout)
+	}
+}

@@ -38,6 +38,8 @@ const (
 	taskWaiting = "waiting" // not started
 	taskRunning = "running"
 	taskBegun   = "begun" // and nothing runs for it now
+	// taskUnreadable is one that cannot be decoded, of which only the id is known.
+	taskUnreadable = "unreadable"
 )
 
 // listedTask is a task as `task list` writes it for programs.
@@ -75,11 +77,15 @@ func runTaskList(ctx context.Context, a *app, s store) error {
 		t := term.NewTable(header...)
 		for _, l := range all {
 			state := term.Text(l.State)
-			if l.State == taskWaiting {
+			if l.State == taskWaiting || l.State == taskUnreadable {
 				state.Style = term.Yellow
 			}
-			t.Add(term.Text(l.ID), term.Text(string(l.Kind)), term.Text(about(l.Task)), state, term.Text(a.ago(l.At)+" ago"), term.Text(orDash(l.By)),
-				term.Text(l.Because), term.Text(words.Moment(l.At)), term.Text(l.Reason))
+			asked, at := "-", "-"
+			if l.State != taskUnreadable {
+				asked, at = a.ago(l.At)+" ago", words.Moment(l.At)
+			}
+			t.Add(term.Text(l.ID), term.Text(orDash(string(l.Kind))), term.Text(about(l.Task)), state, term.Text(asked), term.Text(orDash(l.By)),
+				term.Text(l.Because), term.Text(at), term.Text(l.Reason))
 		}
 		return t.Write(w, colour)
 	}})
@@ -113,6 +119,9 @@ func (a *app) listTasks(ctx context.Context, s store, cluster string) ([]listedT
 			}
 		}
 		all = append(all, l)
+	}
+	for _, id := range asked.Unread {
+		all = append(all, listedTask{Task: cke.Task{ID: id}, State: taskUnreadable, Because: "it cannot be decoded: " + a.again(cluster, "task cancel "+id)})
 	}
 	return all, nil
 }

@@ -56,7 +56,7 @@ func Over(r cke.Record) bool {
 
 // Asked ends the following when the task is no longer asked for: it is over, or was canceled.
 func (w *Task) Asked(ctx context.Context, r cke.Requests) error {
-	if slices.ContainsFunc(r.Tasks, func(t cke.Task) bool { return t.ID == w.ID }) {
+	if slices.ContainsFunc(r.Tasks, func(t cke.Task) bool { return t.ID == w.ID }) || slices.Contains(r.Unread, w.ID) {
 		return nil
 	}
 	if err := w.find(ctx); err != nil || Over(w.Last) {

@@ -91,7 +91,7 @@ func TestDecide_Deletes(t *testing.T) {
 	}
 	deletesBeside := func(gone cke.Join, o op.Operation) op.Operation {
 		d := o.(op.DeleteCluster)
-		d.Gone, d.Voters = []cke.Join{gone}, 3
+		d.Gone = []cke.Join{gone}
 		return d
 	}
 	check(t, []row{
@@ -102,7 +102,7 @@ func TestDecide_Deletes(t *testing.T) {
 		{"destroyed, and one of three answers", deleting(formed(3).silentNode(2).with(func(s *scene) { s.Destroyed = []string{"n2"} })), deletesBeside(formed(3).join(2), deletes([]cke.Join{formed(3).join(1), formed(3).join(3)}, 3, 2)), "deletion was requested", nil},
 		{"destroyed, all answer, and the deletion is sealed", deleting(formed(3).silentNode(1).silentNode(2).silentNode(3).with(func(s *scene) {
 			s.Destroyed, s.Sealed = []string{"n1", "n2", "n3"}, true
-		})), op.DeleteCluster{Gone: formed(3).Identity.Joins, Voters: 3, Sealed: true}, "deletion was requested", nil},
+		})), op.DeleteCluster{Gone: formed(3).Identity.Joins, CouldServe: true, Sealed: true}, "deletion was requested", nil},
 		{"another one is destroyed", deleting(formed(3).silent(2, 3).with(func(s *scene) { s.Destroyed = []string{"n2"} })), nil, "deletion waits: n3: no answer", []string{"CKE201 n3"}},
 		{"one that was taken for destroyed answers", deleting(formed(3).with(func(s *scene) { s.Destroyed = []string{"n2"} })), deletes(formed(3).Identity.Joins, 3), "deletion was requested", nil},
 		{"never founded", deleting(blank(3).silent(1)), deletes(nil, 3, 1), "deletion was requested", nil},

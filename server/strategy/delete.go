@@ -2,12 +2,12 @@ package strategy
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
 	"cke"
 	"cke/op"
-	"cke/quorum"
 )
 
 // deleteCluster: an operator asked for it. It needs every member's node, since a member that continues running would be
@@ -29,7 +29,11 @@ func deleteCluster(in *Input) verdict {
 	}
 	var blockers []cke.Problem
 	var gone []cke.Join
-	voters, served := in.votersListed(), []cke.Problem(nil)
+	var joins []cke.Join
+	if inc != nil { // else memberships on record are another incarnation's: a restore that was cut off left them
+		joins = toFence(in, nil)
+	}
+	var served []cke.Problem
 	for _, j := range append(in.Identity.MayRun(), in.mayBeLeft()...) {
 		switch n := in.node(j.Node); {
 		case n.Answered():
@@ -46,8 +50,9 @@ func deleteCluster(in *Input) verdict {
 			blockers = append(blockers, p)
 		}
 	}
-	if len(gone) >= quorum.Of(voters) { // fewer can serve nothing once the rest is stopped
-		blockers = append(blockers, served...)
+	foreign, couldServe := in.leftByDeletion(joins)
+	if couldServe { // else they can serve nothing once the rest is stopped
+		blockers = slices.Concat(blockers, served, foreign)
 	}
 	if f := olderStore(in); f != nil && (len(in.mayServe()) > 0 || in.Identity.VotesElsewhere(in.Seen.Etcd)) { // its members would continue running
 		if v := reclaimAnswer(in); v.given() {
@@ -62,24 +67,72 @@ func deleteCluster(in *Input) verdict {
 	if blockers != nil {
 		return wait("deletion waits: "+list(blockers), blockers...)
 	}
-	del := op.DeleteCluster{Nodes: answering(in), Gone: gone}
+	del := op.DeleteCluster{Joins: joins, Nodes: answering(in), Gone: gone}
 	if gone != nil {
-		del.Voters, del.Sealed = voters, in.Sealed
-	}
-	if inc != nil { // else memberships on record are another incarnation's: a restore that was cut off left them
-		del.Joins = toFence(in, nil)
+		del.CouldServe, del.Sealed = couldServe, in.Sealed
 	}
 	return act(del, "deletion was requested; volumes are kept")
 }
 
-// votersListed is how many voters the member list has that was seen last; 0: none is known.
-func (in *Input) votersListed() (n int) {
-	for _, m := range in.lastList() {
-		if !m.Learner {
-			n++
+// leftByDeletion reports whether the voters that etcd listed last could be a quorum, in any incarnation that may run, without those that a
+// deletion stops. foreign are those of them that nobody named as destroyed, or that answer all the same.
+func (in *Input) leftByDeletion(stops []cke.Join) (foreign []cke.Problem, couldServe bool) {
+	lives := map[string][]cke.Join{}
+	for _, j := range in.Identity.MayRun() {
+		lives[j.Incarnation] = append(lives[j.Incarnation], j)
+	}
+	for _, life := range slices.Sorted(maps.Keys(lives)) {
+		list, newest := in.listOf(life)
+		b, strange := ballot{changing: !newest}, []cke.Problem(nil)
+		for _, m := range list {
+			ours := slices.DeleteFunc(slices.Concat(lives[life], in.Identity.Ended), func(j cke.Join) bool { return !in.is(m, j) })
+			_, there := in.stopped(m)
+			there = there || in.staysDown(m)
+			b.count(nameOf(m), !m.Learner, !there && !slices.ContainsFunc(ours, func(j cke.Join) bool { return hasJoin(stops, j.ID) }))
+			if p := in.foreignLeft(m); len(ours) == 0 && !there && !m.Learner && p != nil {
+				strange = append(strange, *p)
+			}
+		}
+		left := slices.ContainsFunc(lives[life], func(j cke.Join) bool { return !hasJoin(stops, j.ID) })
+		if list == nil && left || b.of() > 0 {
+			foreign, couldServe = append(foreign, strange...), true
 		}
 	}
-	return n
+	if in.Sealed {
+		foreign = nil
+	}
+	return foreign, couldServe
+}
+
+// staysDown reports whether the container of a member is on a node that answers, does not run, and is not started by its engine.
+func (in *Input) staysDown(m cke.Member) bool {
+	down := false
+	for _, n := range in.Seen.Nodes {
+		for _, c := range n.Containers {
+			if peer := c.PeerURL(); !n.Answered() || peer == "" || !slices.Contains(m.PeerURLs, peer) {
+				continue
+			}
+			if !c.Down() {
+				return false
+			}
+			down = true
+		}
+	}
+	return down
+}
+
+// foreignLeft is why a deletion waits for a foreign member; nil: it does not.
+func (in *Input) foreignLeft(m cke.Member) *cke.Problem {
+	name, cancel := nameOf(m), fmt.Sprintf("ckecli cluster delete %s --cancel", in.Spec.Name)
+	switch {
+	case !slices.Contains(in.Destroyed, name):
+		return &cke.Problem{Code: cke.CodeStranger, Node: name, Message: fmt.Sprintf("a deletion does not stop the foreign member at %s, which could serve without those that it stops", hostOf(m)),
+			Remedy: fmt.Sprintf("remove it with etcdctl; if it is gone for good: ckecli cluster delete %s --destroyed %s; or %s", in.Spec.Name, name, cancel)}
+	case in.answersAs(m.ID):
+		return &cke.Problem{Code: cke.CodeFence, Node: name, Message: fmt.Sprintf("it was named as destroyed, and the foreign member answers at %s", hostOf(m)),
+			Remedy: fmt.Sprintf("switch it off, or remove it with etcdctl; or %s", cancel)}
+	}
+	return nil
 }
 
 // mayBeLeft are memberships that ended, one for each node of the file that does not answer and carries no other one: their containers may be
