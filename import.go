@@ -87,11 +87,6 @@ func (i *Incarnation) OldListed(list []Member) (may []OldMember) {
 	return may
 }
 
-// Answers reports whether an answer is that of the old member, in the cluster of this id.
-func (o OldMember) Answers(e EndpointStatus, clusterID string) bool {
-	return e.Problem == "" && e.MemberID == o.ID && e.ClusterID == clusterID
-}
-
 // ImportsFirst reports whether an import is under way that was given no member yet: its first one is added as a cluster is
 // bootstrapped, because another cluster of this name may serve.
 func (i Identity) ImportsFirst() bool {

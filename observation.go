@@ -262,7 +262,7 @@ type EtcdStatus struct {
 	Alarms  []Alarm `json:"alarms,omitempty"`
 	// Elsewhere are those that answer where they are not on record.
 	Elsewhere []Elsewhere `json:"elsewhere,omitempty"`
-	// Superseded are those of memberships that a restore under way replaces, where they are on record.
+	// Superseded are those of the members that a restore under way replaces, see AskedBeside.
 	Superseded []EndpointStatus `json:"superseded,omitempty"`
 }
 
@@ -319,6 +319,14 @@ func (m Member) At(address string) bool {
 		ip, none := netip.ParseAddr(host)
 		return host == address || err == nil && none == nil && ip.Unmap() == at.Unmap()
 	})
+}
+
+// Of reports whether the member is that of a membership: by its id, or by its peer URL while the id is unknown.
+func (m Member) Of(j Join) bool {
+	if j.MemberID != "" {
+		return m.ID == j.MemberID
+	}
+	return slices.Contains(m.PeerURLs, j.PeerURL())
 }
 
 // Alarm is an active etcd alarm: NOSPACE or CORRUPT. MemberID "0" means that etcd does not know which member.

@@ -288,22 +288,6 @@ func (i Identity) Superseded() []Join {
 	return joins
 }
 
-// AskedBeside returns the memberships whose members are asked while a restore is under way, beside those of Asked: of their nodes only etcd
-// may answer.
-func (i Identity) AskedBeside() []Join {
-	if i.Incarnation == nil || i.Incarnation.State != Restoring {
-		return nil
-	}
-	return i.Superseded()
-}
-
-// Answers reports whether e, an answer where a membership is on record, may be that of its member: not that of another member which has its
-// address now, nor of the cluster with the id next. "": none may answer there.
-func (j Join) Answers(e EndpointStatus, next string) bool {
-	other := j.MemberID != "" && e.MemberID != "" && e.MemberID != j.MemberID
-	return e.ClusterID != "" && e.ClusterID != next && !other
-}
-
 // MayRun returns the memberships that may run now: the current ones, and those that a restore under way has not
 // fenced.
 func (i Identity) MayRun() []Join {

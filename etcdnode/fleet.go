@@ -88,10 +88,10 @@ type scope struct {
 	peerPort   int
 	nodes      []cke.Node // declared, then those of joins that are declared no more
 	joins      []cke.Join
-	beside     []cke.Join  // whose members are asked while a restore replaces them
-	old        *cke.Import // nil: no import is under way, or was before a restore
-	asked      []string    // client URLs of the members that are observed: those of joins, then those of old
-	clusterID  string      // on record; empty: not known yet
+	beside     []cke.Former // who are asked while a restore replaces them
+	old        *cke.Import  // nil: no import is under way, or was before a restore
+	asked      []string     // client URLs of the members that are observed: those of joins, then those of old
+	clusterID  string       // on record; empty: not known yet
 	// stopped reports whether cke may have stopped the writes of the cluster of this id, which is not the one on record.
 	stopped func(clusterID string) bool
 }

@@ -20,7 +20,7 @@ func (f *Fleet) strangers(ctx context.Context, members []cke.Member, sc scope) [
 	var asking []cke.Member
 	for _, m := range members {
 		url, ok := cke.StrangerURL(m, joins)
-		if ok && !sc.old.Has(m) && m.Name != "" && len(found) < cke.MaxStrangers && !slices.ContainsFunc(joins, func(j cke.Join) bool { return isMember(m, j) }) {
+		if ok && !sc.old.Has(m) && m.Name != "" && len(found) < cke.MaxStrangers && !slices.ContainsFunc(joins, m.Of) {
 			found, asking = append(found, cke.EndpointStatus{URL: url}), append(asking, m)
 		}
 	}
@@ -41,8 +41,8 @@ func (f *Fleet) stranger(ctx context.Context, m cke.Member, url string, asked ti
 	return s
 }
 
-// beside asks members where they are not on record, and those of memberships that a restore under way replaces.
-func (f *Fleet) beside(ctx context.Context, ask []cke.Elsewhere, replaced []cke.Join) ([]cke.Elsewhere, []cke.EndpointStatus) {
+// beside asks members where they are not on record, and those of the cluster that a restore under way replaces.
+func (f *Fleet) beside(ctx context.Context, ask []cke.Elsewhere, replaced []cke.Former) ([]cke.Elsewhere, []cke.EndpointStatus) {
 	ctx, cancel := context.WithTimeout(ctx, allowed(endpointLimit+endpointLimit/4))
 	defer cancel()
 	asked := time.Now()
@@ -51,10 +51,10 @@ func (f *Fleet) beside(ctx context.Context, ask []cke.Elsewhere, replaced []cke.
 	if len(replaced) > 0 {
 		superseded = make([]cke.EndpointStatus, len(replaced))
 	}
-	for i, j := range replaced {
+	for i, m := range replaced {
 		wg.Go(func() {
-			superseded[i] = f.askAt(ctx, j.ClientURL(), asked).status
-			superseded[i].Join = j.ID
+			superseded[i] = f.askAt(ctx, m.URL, asked).status
+			superseded[i].Join = m.Join.ID
 		})
 	}
 	for i := range ask {
@@ -91,12 +91,4 @@ func (f *Fleet) watchStranger(url string) *watch[endpointFacts] {
 	e.touch()
 	e.observe()
 	return e.watch.Load()
-}
-
-// isMember reports whether an entry of the member list is that of a join.
-func isMember(m cke.Member, j cke.Join) bool {
-	if j.MemberID != "" {
-		return m.ID == j.MemberID
-	}
-	return slices.Contains(m.PeerURLs, j.PeerURL())
 }

@@ -16,21 +16,22 @@ func TestObserve_AsksTheMembersThatARestoreReplaces(t *testing.T) {
 	was.MemberID = "a1"
 	f := etcdFleet(t, ca)
 	inc := cke.Incarnation{ID: "life", State: cke.Restoring, ClusterID: "c2", Restore: &cke.Restoration{Fence: []cke.JoinID{"was"}}}
+	id := cke.Identity{Incarnation: &inc, Ended: []cke.Join{was, joinOn(m, "ended before")}}
 	asked := func() []cke.EndpointStatus {
-		f.Update(cke.Cluster{Name: "demo"}, cke.Identity{Incarnation: &inc, Ended: []cke.Join{was, joinOn(m, "ended before")}})
+		f.Update(cke.Cluster{Name: "demo"}, id)
 		o := f.Observe(t.Context()).Etcd
 		if o.Quorate || o.Members != nil || len(o.Endpoints) > 0 {
 			t.Errorf("it counts as a member of the restored cluster: %+v", o)
 		}
 		return o.Superseded
 	}
-	if got := asked(); len(got) != 1 || got[0].Join != "was" || got[0].URL != was.ClientURL() || !was.Answers(got[0], "c2") {
+	if got := asked(); len(got) != 1 || got[0].Join != "was" || got[0].URL != was.ClientURL() || !id.Former(was).Answers(got[0], "c2") {
 		t.Errorf("%+v", got)
 	}
 	m.mu.Lock()
 	m.silent = true
 	m.mu.Unlock()
-	if got := asked(); len(got) != 1 || was.Answers(got[0], "c2") {
+	if got := asked(); len(got) != 1 || id.Former(was).Answers(got[0], "c2") {
 		t.Errorf("it is silent: %+v", got)
 	}
 	inc.State = cke.Formed

@@ -28,8 +28,8 @@ type BeginRestore struct {
 	// Fence are the memberships and containers that are stopped first, so that what is read does not change; only if a
 	// survivor's data is read.
 	Fence []cke.Join
-	// Gone are memberships on nodes that the order calls destroyed, apart from those in Fence.
-	Gone []cke.Join
+	// Gone are members that the order calls destroyed, apart from those in Fence.
+	Gone []cke.Former
 	// Replaces are incarnations that were found on nodes and that no record names: the restore records them as replaced.
 	// Only for a cluster that was declared for a restore.
 	Replaces []string
@@ -242,10 +242,7 @@ func (b BeginRestore) record(ctx context.Context, e Env, checked cke.Snapshot, r
 	}
 	inc := cke.NewRestoration(b.Spec, id, r, e.Now())
 	inc.Replaced = slices.Concat(b.Precede, inc.Replaced, b.Replaces)
-	if err := oldGone(ctx, e, inc); err != nil {
-		return err
-	}
-	if inc.Restore.Returned, err = b.destroyedGone(ctx, e, id); err != nil {
+	if inc.Restore.Returned, err = b.destroyedGone(ctx, e); err != nil {
 		return err
 	}
 	if o.Survivor != "" { // members that were not stopped may have found each other since

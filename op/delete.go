@@ -45,7 +45,7 @@ func (d DeleteCluster) Stages() []Stage {
 	}
 	seal := Stage{{Name: "seal", Run: func(ctx context.Context, e Env) error {
 		if n, serve := d.mayServe(ctx, e); serve {
-			return n.stillThere("in the name of a deleted cluster", fmt.Sprintf("switch %s off, or let cke reach its sshd, so that its member is stopped; or ckecli cluster delete %s --cancel", n.join.Node.Name(), e.Cluster))
+			return n.stillThere("in the name of a deleted cluster", fmt.Sprintf("switch %s off, or let cke reach its sshd, so that its member is stopped; or ckecli cluster delete %s --cancel", n.Name, e.Cluster))
 		}
 		if err := d.seenServing(ctx, e); err != nil {
 			return err
@@ -63,12 +63,12 @@ func (d DeleteCluster) mayServe(ctx context.Context, e Env) (first notGone, serv
 	if d.Sealed {
 		return first, false
 	}
-	seen := returned(ctx, e, d.Gone, "")
+	seen := returned(ctx, e, formers(d.Gone), "")
 	for _, n := range seen {
 		if n.has || n.leads || d.CouldServe {
 			return n, true
 		}
-		e.Note(fmt.Sprintf("%s was named as destroyed, and its member answers at %s: it is left running, and cannot serve without the others", n.join.Node.Name(), n.url))
+		e.Note(fmt.Sprintf("%s was named as destroyed, and its member answers at %s: it is left running, and cannot serve without the others", n.Name, n.URL))
 	}
 	return first, false
 }

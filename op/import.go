@@ -130,15 +130,3 @@ func putImport(ctx context.Context, e Env, id cke.Identity, change func(*cke.Imp
 	inc.Import = &next
 	return e.Ledger.UpdateIncarnation(ctx, inc)
 }
-
-// oldGone refuses to let restored members start beside a member of an old cluster that answers: no restore stops it, and the order said
-// that its machine is gone.
-func oldGone(ctx context.Context, e Env, restoring cke.Incarnation) error {
-	for _, o := range restoring.OldListed(restoring.Restore.Members) {
-		if o.Answers(e.Etcd.Endpoint(ctx, o.URL), restoring.BeforeRestores().ClusterID) {
-			return &cke.Error{Code: cke.CodeOldCluster, What: fmt.Sprintf("member %s of the old cluster answers at %s, and would serve beside the restored cluster", o.Name, o.URL),
-				Facts: []string{"the order says that its machine is switched off or wiped for good"}, Try: "switch it off; or ckecli restore --cancel"}
-		}
-	}
-	return nil
-}

@@ -95,13 +95,8 @@ func (l memberList) byID(id string) (cke.Member, bool) {
 	return l.members[i], true
 }
 
-// Is reports whether a member belongs to a membership: by its id, or by its peer URL while the id is unknown.
-func Is(m cke.Member, j cke.Join) bool {
-	if j.MemberID != "" {
-		return m.ID == j.MemberID
-	}
-	return slices.Contains(m.PeerURLs, j.PeerURL())
-}
+// Is is Member.Of.
+func Is(m cke.Member, j cke.Join) bool { return m.Of(j) }
 
 // MayBe reports whether a member could belong to a membership whose member id is not on record: it is at its node, or
 // has its name. It may have moved to other ports since the store was copied.

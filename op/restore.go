@@ -32,8 +32,8 @@ type Restore struct {
 	Founders []cke.Join
 	// Fence are memberships and containers that must no longer run before a member is started.
 	Fence []cke.Join
-	// Gone are memberships on nodes that the order calls destroyed and that do not answer.
-	Gone []cke.Join
+	// Gone are members that the order calls destroyed, and that no restore stops: on nodes that do not answer, of an old cluster, or foreign.
+	Gone []cke.Former
 	// Started: the members may have been started; their data is not touched any more.
 	Started bool
 }
@@ -307,9 +307,6 @@ func (r Restore) recordStart(ctx context.Context, e Env) error {
 // nothingRuns is an error while something may serve, or has served, that the restored members must not start beside.
 func (r Restore) nothingRuns(ctx context.Context, e Env, inc cke.Incarnation) error {
 	if err := r.ranSince(ctx, e, inc); err != nil {
-		return err
-	}
-	if err := oldGone(ctx, e, inc); err != nil {
 		return err
 	}
 	return r.destroyedGone(ctx, e, inc)

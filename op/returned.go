@@ -51,39 +51,40 @@ func noteReturned(ctx context.Context, e Env, inc cke.Incarnation, nodes []strin
 	return e.Ledger.UpdateIncarnation(ctx, inc)
 }
 
-// notGone is what was seen of a membership on a node that an operator called destroyed.
+// notGone is what was seen of a member that an operator called destroyed.
 type notGone struct {
-	join cke.Join
-	// has: its node answers, and has a container of it that ran; url is where a member answers, "": nowhere.
-	has bool
-	url string
+	cke.Former
+	// has: its node answers, and has a container of it that ran; answers: a member answers at its URL.
+	has, answers bool
 	// leads: that member knows a leader.
 	leads bool
 }
 
-// returned asks the nodes of memberships that an operator called destroyed, all at the same time: their engines, and etcd where it is on
+// returned asks the members that an operator called destroyed, all at the same time: the engines of their nodes, and etcd where it is on
 // record. What answers counts for more than the operator's word. next is the id of the cluster that may answer there; "": none may.
-func returned(ctx context.Context, e Env, gone []cke.Join, next string) (seen []notGone) {
+func returned(ctx context.Context, e Env, gone []cke.Former, next string) (seen []notGone) {
 	ctx, cancel := context.WithTimeout(ctx, returnedLimit)
 	defer cancel()
 	all := make([]notGone, len(gone))
 	var wg sync.WaitGroup
-	for i, j := range gone {
-		all[i].join = j
+	for i, f := range gone {
+		all[i].Former = f
+		if f.Join.ID != "" {
+			wg.Go(func() {
+				c, err := e.Machines.Machine(f.Join.Node).Container(ctx, f.Join)
+				all[i].has = err == nil && c.EverRan()
+			})
+		}
 		wg.Go(func() {
-			c, err := e.Machines.Machine(j.Node).Container(ctx, j)
-			all[i].has = err == nil && c.EverRan()
-		})
-		wg.Go(func() {
-			s := e.Etcd.Endpoint(ctx, j.ClientURL())
-			if j.Answers(s, next) {
-				all[i].url, all[i].leads = j.ClientURL(), s.LeaderID != "" || s.Linearizable
+			s := e.Etcd.Endpoint(ctx, f.URL)
+			if f.Answers(s, next) {
+				all[i].answers, all[i].leads = true, s.LeaderID != "" || s.Linearizable
 			}
 		})
 	}
 	wg.Wait()
 	for _, n := range all {
-		if n.has || n.url != "" {
+		if n.has || n.answers {
 			seen = append(seen, n)
 		}
 	}
@@ -92,15 +93,14 @@ func returned(ctx context.Context, e Env, gone []cke.Join, next string) (seen []
 
 // stillThere is the error of an operation that has to stop a member first whose machine an operator called destroyed.
 func (n notGone) stillThere(would, try string) error {
-	name := n.join.Node.Name()
-	e := &cke.Error{Code: cke.CodeFence, What: fmt.Sprintf("%s was named as destroyed, and its member answers at %s: it would serve %s", name, n.url, would), Try: try, Err: cke.ErrConflict}
+	e := &cke.Error{Code: cke.CodeFence, What: fmt.Sprintf("%s was named as destroyed, and its member answers at %s: it would serve %s", n.Name, n.URL, would), Try: try, Err: cke.ErrConflict}
 	if n.has {
-		e.What = fmt.Sprintf("%s was named as destroyed, and answers with a container of its member, which has to be stopped first", name)
+		e.What = fmt.Sprintf("%s was named as destroyed, and answers with a container of its member, which has to be stopped first", n.Name)
 	}
 	return e
 }
 
-// destroyedGone refuses to let restored members start beside a member on a node that the order calls destroyed, and that is seen again.
+// destroyedGone refuses to let restored members start beside a member that the order calls destroyed, and that is seen again.
 // That is put on record first. One whose node answers is stopped by the restore that Decide chooses then.
 func (r Restore) destroyedGone(ctx context.Context, e Env, inc cke.Incarnation) error {
 	seen := returned(ctx, e, r.Gone, inc.ClusterID)
@@ -114,12 +114,15 @@ func (r Restore) destroyedGone(ctx context.Context, e Env, inc cke.Incarnation) 
 		}
 		return nil
 	}
-	name := seen[0].join.Node.Name()
-	refused := seen[0].stillThere("beside the restored cluster", fmt.Sprintf("let cke reach the sshd of %s, so that its member is stopped first; or switch it off, and restore again: ckecli restore --destroyed %s; "+
-		"or, if too few of the former members could serve for a quorum: ckecli restore --without %s", name, name, name))
+	name := seen[0].Name
+	try := fmt.Sprintf("switch it off, and restore again: ckecli restore --destroyed %s", name)
+	if seen[0].Join.ID != "" {
+		try = fmt.Sprintf("let cke reach the sshd of %s, so that its member is stopped first; or %s; or, if too few of the former members could serve for a quorum: ckecli restore --without %s", name, try, name)
+	}
+	refused := seen[0].stillThere("beside the restored cluster", try)
 	var nodes []string
 	for _, n := range seen {
-		nodes = append(nodes, id.NameIn(inc.Restore.Order.Destroyed, n.join))
+		nodes = append(nodes, n.Name)
 	}
 	if err := noteReturned(ctx, e, inc, nodes); err != nil {
 		return errors.Join(refused, err)
@@ -127,15 +130,18 @@ func (r Restore) destroyedGone(ctx context.Context, e Env, inc cke.Incarnation) 
 	return refused
 }
 
-// destroyedGone refuses to put a restore on record while a member answers whose node the order calls destroyed. From backups, one
+// destroyedGone refuses to put a restore on record while a member answers that the order calls destroyed. From backups, one
 // whose node answers does no harm: the restore stops it, and its record names it as returned. What a recovery continues from was copied, and may lack what it acknowledged.
-func (b BeginRestore) destroyedGone(ctx context.Context, e Env, id cke.Identity) (nodes []string, err error) {
+func (b BeginRestore) destroyedGone(ctx context.Context, e Env) (nodes []string, err error) {
 	for _, n := range returned(ctx, e, b.Gone, "") {
-		name := n.join.Node.Name()
-		if !n.has || b.order().Survivor != "" {
-			return nil, n.stillThere("beside the restored cluster", fmt.Sprintf("switch it off; or let cke reach its sshd, and: %s --without %s", b.order().Command(), name))
+		try := "switch it off"
+		if n.Join.ID != "" {
+			try = fmt.Sprintf("switch it off; or let cke reach its sshd, and: %s --without %s", b.order().Command(), n.Name)
 		}
-		nodes = append(nodes, id.NameIn(b.order().Destroyed, n.join))
+		if !n.has || b.order().Survivor != "" {
+			return nil, n.stillThere("beside the restored cluster", try)
+		}
+		nodes = append(nodes, n.Name)
 	}
 	return nodes, nil
 }
@@ -169,4 +175,12 @@ func (r Restore) recordFenced(ctx context.Context, e Env) error {
 	}
 	inc.Restore = &rest
 	return e.Ledger.UpdateIncarnation(ctx, inc)
+}
+
+// formers returns the members of memberships as they are asked.
+func formers(joins []cke.Join) (all []cke.Former) {
+	for _, j := range joins {
+		all = append(all, cke.Identity{}.Former(j))
+	}
+	return all
 }

@@ -103,9 +103,9 @@ func (o *Observer) observe(ctx context.Context) cke.Observation {
 	err := o.d.call(ctx, Call{Port: "look", Name: "Etcd"}, nil, cke.Node{}, func(bool) error {
 		seen.Etcd = w.members(o.identity)
 		seen.Etcd.Elsewhere = w.elsewhere(cke.ToAskElsewhere(o.spec.Name, seen.Nodes, o.identity.Joins))
-		for _, j := range o.identity.AskedBeside() {
-			e := w.endpoint(j.ClientURL())
-			e.Join = j.ID
+		for _, m := range o.identity.AskedBeside() {
+			e := w.endpoint(m.URL)
+			e.Join = m.Join.ID
 			seen.Etcd.Superseded = append(seen.Etcd.Superseded, e)
 		}
 		for _, e := range slices.Concat(seen.Etcd.Endpoints, seen.Etcd.Superseded) {

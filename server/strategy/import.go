@@ -213,9 +213,23 @@ func besideOld(in *Input, o cke.RestoreOrder) *cke.Error {
 // gone reports whether an order names a member that no restore stops as one whose machine is gone for good, as a list has it or as it was
 // put on record. What has just answered is not.
 func (in *Input) gone(o cke.RestoreOrder, id string) bool {
-	named := slices.ContainsFunc(in.allListed(), func(m cke.Member) bool { return m.ID == id && slices.Contains(o.Destroyed, nameOf(m)) }) ||
-		slices.ContainsFunc(in.oldMembers(), func(m cke.OldMember) bool { return m.ID == id && slices.Contains(o.Destroyed, m.Name) })
-	return named && !in.answersAs(id)
+	return in.calledDestroyed(o, id) != "" && !in.answersAs(id)
+}
+
+// calledDestroyed is the name by which an order calls a member destroyed that no membership names: as a list has it or as it was put on record;
+// "": it does not.
+func (in *Input) calledDestroyed(o cke.RestoreOrder, id string) string {
+	for _, m := range in.allListed() {
+		if m.ID == id && slices.Contains(o.Destroyed, nameOf(m)) {
+			return nameOf(m)
+		}
+	}
+	for _, f := range in.Identity.Unstopped(nil) {
+		if f.ID == id && slices.Contains(o.Destroyed, f.Name) {
+			return f.Name
+		}
+	}
+	return ""
 }
 
 // oldMembers are those of the old cluster of an import that is under way, or was before a restore.

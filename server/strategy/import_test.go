@@ -215,14 +215,13 @@ func TestRestore_BelievesNoWordAboutAMemberThatAnswers(t *testing.T) {
 		scene *scene
 		names []string // that the way out has to name; nil: it is believed
 	}{
-		"it is named as on record":     {scene: imported(3).mute(1, 2, 3).slow().with(func(s *scene) { s.Seen.Etcd.Members[3].Name = "renamed" })},
-		"it is named as the list has":  {scene: imported(3).mute(1, 2, 3).slow().with(func(s *scene) { s.Identity.Incarnation.Import.Members[0].Name = "former" })},
-		"all serve":                    {imported(3), []string{"old1", "old2", "old3"}},
-		"none answers":                 {scene: lost()},
-		"one answers by itself":        {lost().with(answers(2, func(*cke.EndpointStatus) {})), []string{"old2"}},
-		"another member answers there": {scene: lost().with(answers(2, func(e *cke.EndpointStatus) { e.MemberID = "x" }))},
-		"another cluster answers":      {scene: lost().with(answers(2, func(e *cke.EndpointStatus) { e.ClusterID = "c2" }))},
-		"it has left the list":         {scene: imported(3).left(2).mute(1, 3).slow().with(answers(2, func(*cke.EndpointStatus) {}))},
+		"it is named as on record":    {scene: imported(3).mute(1, 2, 3).slow().with(func(s *scene) { s.Seen.Etcd.Members[3].Name = "renamed" })},
+		"it is named as the list has": {scene: imported(3).mute(1, 2, 3).slow().with(func(s *scene) { s.Identity.Incarnation.Import.Members[0].Name = "former" })},
+		"all serve":                   {imported(3), []string{"old1", "old2", "old3"}},
+		"none answers":                {scene: lost()},
+		"one answers by itself":       {lost().with(answers(2, func(*cke.EndpointStatus) {})), []string{"old2"}},
+		"another cluster answers":     {scene: lost().with(answers(2, func(e *cke.EndpointStatus) { e.MemberID, e.ClusterID = "x", "c2" }))},
+		"it has left the list":        {scene: imported(3).left(2).mute(1, 3).slow().with(answers(2, func(*cke.EndpointStatus) {}))},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := cke.RestoreOrder{Target: "file:///b", Source: "demo", Destroyed: []string{"old1", "old2", "old3"}}
@@ -242,6 +241,10 @@ func TestRestore_BelievesNoWordAboutAMemberThatAnswers(t *testing.T) {
 				}
 			}
 		})
+	}
+	another := lost().with(answers(2, func(e *cke.EndpointStatus) { e.MemberID = "x" }))
+	if why := strategy.RestoreRefusal(another.Input, cke.RestoreOrder{Target: "file:///b", Source: "demo", Destroyed: []string{"old1", "old2", "old3"}}); why == nil || why.Code != cke.CodeFence {
+		t.Errorf("another member of the old cluster answers there: %v", why)
 	}
 	foreign := formed(3).stranger("x", "y", "z", "w").lost()
 	foreign.Seen.Etcd.Members = formed(3).stranger("x", "y", "z", "w").Seen.Etcd.Members

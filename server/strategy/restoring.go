@@ -207,7 +207,8 @@ func ranSince(in *Input) *cke.Problem {
 	return nil
 }
 
-// silentBefore are those nodes that may run a member of the incarnation before, and do not answer.
+// silentBefore are those nodes that may run a member of the incarnation before, and do not answer, and members that no restore stops and that
+// were seen.
 func silentBefore(in *Input, which func(cke.Join) bool) []cke.Problem {
 	var silent []cke.Problem
 	rest := in.Identity.Incarnation.Restore
@@ -231,6 +232,12 @@ func silentBefore(in *Input, which func(cke.Join) bool) []cke.Problem {
 			}
 		}
 		silent = append(silent, p)
+	}
+	for _, f := range in.unstopped(rest.Order) {
+		if slices.Contains(rest.Returned, f.Name) {
+			silent = append(silent, cke.Problem{Code: cke.CodeFence, Node: f.Name, Message: fmt.Sprintf("it was named as destroyed, and its member has answered since at %s: no restore stops it", f.URL),
+				Remedy: "switch it off, and restore again: ckecli restore --destroyed " + f.Name})
+		}
 	}
 	return silent
 }

@@ -66,6 +66,11 @@ func (in *Input) seenThough(o cke.RestoreOrder) (seen []cke.Sighting) {
 			seen = append(seen, cke.Sighting{Node: name, What: fmt.Sprintf("the member on %s answers at %s", name, j.ClientURL())})
 		}
 	}
+	for _, f := range in.unstopped(o) {
+		if in.seesFormer(f) {
+			seen = append(seen, cke.Sighting{Node: f.Name, What: fmt.Sprintf("member %s answers at %s", f.Name, f.URL)})
+		}
+	}
 	return seen
 }
 
@@ -170,24 +175,57 @@ func (in *Input) seenBeside(rest *cke.Restoration) (nodes []string) {
 			add(j)
 		}
 	}
+	for _, f := range in.unstopped(rest.Believed()) {
+		if in.seesFormer(f) && !slices.Contains(nodes, f.Name) {
+			nodes = append(nodes, f.Name)
+		}
+	}
 	return nodes
 }
 
 // answersBeside reports whether the member of a membership answers that the restore under way replaces.
 func (in *Input) answersBeside(j cke.Join) bool {
 	return slices.ContainsFunc(in.Seen.Etcd.Superseded, func(e cke.EndpointStatus) bool {
-		return e.Join == j.ID && j.Answers(e, in.Identity.Incarnation.ClusterID)
+		return e.Join == j.ID && in.Identity.Former(j).Answers(e, in.Identity.Incarnation.ClusterID)
 	})
 }
 
-// gone are the memberships that may run on nodes that an order calls destroyed, apart from those that are stopped.
-func gone(in *Input, o cke.RestoreOrder, fence []cke.Join) (joins []cke.Join) {
+// seesFormer reports whether a member answers that no membership names.
+func (in *Input) seesFormer(f cke.Former) bool {
+	next := ""
+	if inc := in.Identity.Incarnation; inc != nil && inc.State == cke.Restoring {
+		next = inc.ClusterID
+	}
+	return slices.ContainsFunc(slices.Concat(in.replies(), in.Seen.Etcd.Superseded), func(e cke.EndpointStatus) bool {
+		return (e.Join == "" && e.URL == f.URL || e.MemberID == f.ID) && f.Answers(e, next)
+	})
+}
+
+// gone are the members that may run and that an order calls destroyed, apart from those that are stopped: they are asked before any
+// restored member is started.
+func gone(in *Input, o cke.RestoreOrder, fence []cke.Join) (all []cke.Former) {
 	for _, j := range in.Identity.MayRun() {
-		if in.Identity.NameIn(o.Destroyed, j) != "" && !hasJoin(fence, j.ID) {
-			joins = append(joins, in.reached(j))
+		if name := in.Identity.NameIn(o.Destroyed, j); name != "" && !hasJoin(fence, j.ID) {
+			f := in.Identity.Former(in.reached(j))
+			f.Name = name
+			all = append(all, f)
 		}
 	}
-	return joins
+	return append(all, in.unstopped(o)...)
+}
+
+// unstopped are the members that an order calls destroyed and that no restore stops: of an old cluster, and foreign ones.
+func (in *Input) unstopped(o cke.RestoreOrder) (all []cke.Former) {
+	for _, f := range in.Identity.Unstopped(in.lastList()) {
+		stops := slices.ContainsFunc(in.allListed(), func(m cke.Member) bool {
+			_, stops := in.stopped(m)
+			return m.ID == f.ID && stops
+		})
+		if f.Name = in.calledDestroyed(o, f.ID); f.Name != "" && !stops {
+			all = append(all, f)
+		}
+	}
+	return all
 }
 
 // stillRuns reports whether a node that an order calls destroyed answers, and runs a member of the cluster.

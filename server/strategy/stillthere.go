@@ -9,8 +9,8 @@ import (
 )
 
 // stillThere: an order names nodes or members as destroyed, and what was just observed contradicts that. Etcd is asked without SSH, so a
-// member may answer on a node that does not. Foreign members are not asked, but a quorum that answers has some of them. A restore stops
-// the members on nodes that answer, whatever the order says of them.
+// member may answer on a node that does not. A foreign member may be one that cannot be asked, but a quorum that answers has some of them. A
+// restore stops the members on nodes that answer, whatever the order says of them.
 func stillThere(in *Input, o cke.RestoreOrder) *cke.Error {
 	if len(o.Destroyed) == 0 {
 		return nil
@@ -26,6 +26,11 @@ func stillThere(in *Input, o cke.RestoreOrder) *cke.Error {
 	for _, j := range in.Identity.MayRun() {
 		if e := in.reply(j); gone(j) && in.answersAs(e.MemberID) {
 			facts = append(facts, fmt.Sprintf("the member on %s answers at %s", j.Node.Name(), e.URL))
+		}
+	}
+	for _, f := range in.unstopped(o) {
+		if in.seesFormer(f) {
+			facts = append(facts, fmt.Sprintf("member %s answers at %s", f.Name, f.URL))
 		}
 	}
 	etcd := in.Identity.Ours(in.Seen.Etcd)

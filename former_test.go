@@ -1,0 +1,42 @@
+package cke_test
+
+import (
+	"slices"
+	"testing"
+
+	"cke"
+)
+
+// While a restore is under way all are asked that may serve until it has replaced them: memberships, members of an old cluster, and foreign ones
+// that a list of any restore under way has. Each is asked where it is on record.
+func TestAskedBeside_NamesAllThatMayServe(t *testing.T) {
+	was := cke.Join{ID: "b", Node: cke.Node{Hostname: "n2", Address: "10.0.0.2"}, ClientPort: 2379, PeerPort: 2380, MemberID: "b2"}
+	before := &cke.Incarnation{ID: "before", State: cke.Formed, ClusterID: "c1", Import: &cke.Import{Members: []cke.OldMember{
+		{ID: "o1", Name: "old1", URL: "http://10.0.9.1:2379"}, {ID: "o2", Name: "old2", URL: "http://10.0.9.2:2379"}}}}
+	first := &cke.Incarnation{ID: "first", State: cke.Restoring, ClusterID: "c2", Restore: &cke.Restoration{Before: before, Members: []cke.Member{
+		{ID: "b2", Name: "n2", ClientURLs: []string{was.ClientURL()}}, {ID: "o1", Name: "old1"},
+		{ID: "f1", Name: "hand", ClientURLs: []string{"https://10.0.8.1:2379"}}, {ID: "f2", Name: "hidden"}}}}
+	second := &cke.Incarnation{ID: "second", State: cke.Restoring, ClusterID: "c3", Restore: &cke.Restoration{Before: first, Fence: []cke.JoinID{"b"}}}
+	id := cke.Identity{Incarnation: second, Ended: []cke.Join{was}}
+	var urls []string
+	for _, f := range id.AskedBeside() {
+		urls = append(urls, f.Name+" "+f.URL)
+		for _, c := range []struct {
+			answer cke.EndpointStatus
+			counts bool
+		}{
+			{cke.EndpointStatus{MemberID: f.ID, ClusterID: "c1"}, true},
+			{cke.EndpointStatus{MemberID: "unknown", ClusterID: "c1"}, true},
+			{cke.EndpointStatus{MemberID: "unknown", ClusterID: "c9"}, f.Join.ID != ""},
+			{cke.EndpointStatus{MemberID: f.ID, ClusterID: "c3"}, false},
+			{cke.EndpointStatus{Problem: "no answer"}, false},
+		} {
+			if f.Answers(c.answer, "c3") != c.counts {
+				t.Errorf("%s: %+v counts: %v", f.Name, c.answer, !c.counts)
+			}
+		}
+	}
+	if want := []string{"n2 https://10.0.0.2:2379", "old1 http://10.0.9.1:2379", "hand https://10.0.8.1:2379"}; !slices.Equal(urls, want) {
+		t.Errorf("asked are %v, want %v", urls, want)
+	}
+}
