@@ -170,7 +170,13 @@ func (c *checker) believes(by *Daemon, actor string, o word, joins []cke.Join, r
 		known := !c.world.late && !c.world.stale && (saw && o.remembers && first < by.sight.operates || ignored)
 		c.taken.excused[j.ID] = slices.Contains(o.nodes, j.Node.Name()) && !slices.Contains(returned, j.Node.Name()) && !known
 	}
+	for _, name := range o.nodes {
+		c.taken.excused[strangerOn(name)] = !slices.Contains(returned, name)
+	}
 }
+
+// strangerOn stands for the membership of a member on a machine that is not one of cke. Of these only what is on record to be seen counts.
+func strangerOn(machine string) cke.JoinID { return cke.JoinID("stranger on " + machine) }
 
 // startsRestored judges that a restored member is started, or may be from now on, while too few of them run to serve.
 func (c *checker) startsRestored(by *Daemon, actor string, id cke.Identity) {
@@ -194,7 +200,11 @@ func (c *checker) votingOf(l *member) (v voting) {
 	voters := l.voters()
 	for _, p := range c.world.running(l.history()) {
 		if slices.Contains(voters, p.id) {
-			v.joins = append(v.joins, p.c.Join)
+			j := p.c.Join
+			if p.c.Cluster == "" { // it is not one of cke
+				j = strangerOn(p.c.node.name)
+			}
+			v.joins = append(v.joins, j)
 		}
 	}
 	v.needs = majority(len(voters))
