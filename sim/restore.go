@@ -240,7 +240,7 @@ func (t *Term) BeginRestore(ctx context.Context, inc cke.Incarnation) error {
 		if t.d.world.store.spec.Deleting() {
 			return fmt.Errorf("its deletion is requested: %w", cke.ErrConflict)
 		}
-		t.d.world.believes(t.d, actorOf(ctx), word{inc.Restore.ID, inc.Restore.Order.Destroyed, true}, id.MayRun(), inc.Restore.Returned)
+		t.d.world.believes(t.d, actorOf(ctx), word{inc.Restore.ID, inc.Restore.Order.Destroyed}, id.MayRun(), inc.Restore.Returned)
 		*id, err = id.Restoring(inc)
 		return err
 	})

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -91,6 +92,9 @@ func (s *Store) Destroy(nodes ...string) {
 		s.identity.Sighted = slices.DeleteFunc(slices.Clone(s.identity.Sighted), func(o cke.Sighting) bool {
 			return o.Order == s.spec.DeletionID() && slices.Contains(nodes, o.Node)
 		})
+		for _, d := range s.world.daemons {
+			maps.DeleteFunc(d.sight.saw, func(on wordOn, _ int) bool { return on.order == s.spec.DeletionID() })
+		}
 	})
 }
 

@@ -13,8 +13,6 @@ import (
 type word struct {
 	id    string // of the order
 	nodes []string
-	// remembers: what was seen counts also once it is silent again. A deletion goes by what it sees.
-	remembers bool
 }
 
 // wordOn is a membership on such a machine.
@@ -53,11 +51,11 @@ type sight struct {
 func (s *Store) words() (all []word) {
 	for _, t := range s.requests.Tasks {
 		if t.Kind == cke.TaskRestore && t.Restore != nil && t.Restore.Destroyed != nil {
-			all = append(all, word{t.ID, t.Restore.Destroyed, true})
+			all = append(all, word{t.ID, t.Restore.Destroyed})
 		}
 	}
 	if inc := s.identity.Incarnation; inc != nil && inc.State == cke.Restoring && inc.Restore != nil {
-		all = append(all, word{inc.Restore.ID, inc.Restore.Order.Destroyed, true})
+		all = append(all, word{inc.Restore.ID, inc.Restore.Order.Destroyed})
 	}
 	if s.spec.Deleting() && s.spec.Destroyed != nil {
 		all = append(all, s.wordOfDeletion())
@@ -66,7 +64,7 @@ func (s *Store) words() (all []word) {
 }
 
 func (s *Store) wordOfDeletion() word {
-	return word{"deletion " + s.spec.DeleteRequestedAt.String(), s.spec.Destroyed, false}
+	return word{s.spec.DeletionID(), s.spec.Destroyed}
 }
 
 // calls counts the calls of daemons, and when each step of an operation made its first one.
@@ -167,7 +165,7 @@ func (c *checker) believes(by *Daemon, actor string, o word, joins []cke.Join, r
 		first, saw := by.sight.saw[wordOn{o.id, j.ID}]
 		since, shows := c.taken.visible[j.ID]
 		ignored := shows && since < by.sight.began[actor] && (by.sight.asked[j.ID] < since || by.sight.last[j.ID] > by.sight.began[actor])
-		known := !c.world.late && !c.world.stale && (saw && o.remembers && first < by.sight.operates || ignored)
+		known := !c.world.late && !c.world.stale && (saw && first < by.sight.operates || ignored)
 		c.taken.excused[j.ID] = slices.Contains(o.nodes, j.Node.Name()) && !slices.Contains(returned, j.Node.Name()) && !known
 	}
 	for _, name := range o.nodes {
@@ -191,7 +189,7 @@ func (c *checker) startsRestored(by *Daemon, actor string, id cke.Identity) {
 		}
 	})
 	if runs < majority(len(id.Joins)) {
-		c.believes(by, actor, word{inc.Restore.ID, inc.Restore.Order.Destroyed, true}, id.Superseded(), inc.Restore.Returned)
+		c.believes(by, actor, word{inc.Restore.ID, inc.Restore.Order.Destroyed}, id.Superseded(), inc.Restore.Returned)
 	}
 }
 

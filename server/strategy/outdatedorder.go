@@ -65,7 +65,7 @@ func outdatedRestore(in *Input) *cke.Problem {
 		return &cke.Problem{Code: cke.CodeCannot, Message: "an operator requested that, and not enough of the members that it stopped were started again"}
 	}
 	if back := inc.Restore.Returned; inc.Restore.Order.Survivor != "" && back != nil {
-		return &cke.Problem{Code: cke.CodeFence, Node: back[0], Message: fmt.Sprintf("%s was named as destroyed, and was seen with its member since, which may have acknowledged what the copied data lacks", and(back))}
+		return &cke.Problem{Code: cke.CodeFence, Node: back[0], Message: fmt.Sprintf("named as destroyed, and seen with a member since, which may have acknowledged what the copied data lacks: %s", and(back))}
 	}
 	if inc.Restore.Order.Survivor != "" || len(in.Identity.Joins) == 0 || len(in.mayServe()) > 0 || !servedBefore(in) {
 		return nil
