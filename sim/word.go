@@ -169,12 +169,12 @@ func (c *checker) believes(by *Daemon, actor string, o word, joins []cke.Join, r
 		c.taken.excused[j.ID] = slices.Contains(o.nodes, j.Node.Name()) && !slices.Contains(returned, j.Node.Name()) && !known
 	}
 	for _, name := range o.nodes {
-		c.taken.excused[strangerOn(name)] = !slices.Contains(returned, name)
+		c.taken.excused[foreignOn(name)] = !slices.Contains(returned, name)
 	}
 }
 
-// strangerOn stands for the membership of a member on a machine that is not one of cke. Of these only what is on record to be seen counts.
-func strangerOn(machine string) cke.JoinID { return cke.JoinID("stranger on " + machine) }
+// foreignOn stands for the membership of a member on a machine that is not one of cke. Of these only what is on record to be seen counts.
+func foreignOn(machine string) cke.JoinID { return cke.JoinID("foreign member on " + machine) }
 
 // startsRestored judges that a restored member is started, or may be from now on, while too few of them run to serve.
 func (c *checker) startsRestored(by *Daemon, actor string, id cke.Identity) {
@@ -200,7 +200,7 @@ func (c *checker) votingOf(l *member) (v voting) {
 		if slices.Contains(voters, p.id) {
 			j := p.c.Join
 			if p.c.Cluster == "" { // it is not one of cke
-				j = strangerOn(p.c.node.name)
+				j = foreignOn(p.c.node.name)
 			}
 			v.joins = append(v.joins, j)
 		}
