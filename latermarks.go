@@ -26,19 +26,25 @@ func (i *Incarnation) DeletedMark() []string {
 	return []string{i.ID + deletedMark + startMark}
 }
 
-// OverBy reports whether a mark that names these says that an incarnation is over which is on record as current, or as the last to run.
+// OverBy reports whether a mark that names these says that an incarnation is over which is on record as current, or as the last to run. What a
+// start named that was withdrawn does not count, up to where the mark names that incarnation itself: it was canceled then.
 func (i *Incarnation) OverBy(over []string, life string) bool {
-	withdrawn := false
+	counts, withdrawn := false, ""
 	for _, id := range over {
 		switch by, is := strings.CutSuffix(id, startMark); {
-		case !is || i.Life(by) || i.WasReplaced(by):
+		case !is && id == withdrawn:
+			withdrawn = ""
+		case !is:
+			counts = counts || id == life && withdrawn == ""
+		case i.Life(by) || i.WasReplaced(by):
+			withdrawn = ""
 		case i.WasAbandoned(by):
-			withdrawn = true
+			withdrawn = by
 		default: // a later restore, or a deletion
 			return slices.Contains(over, life)
 		}
 	}
-	return !withdrawn && slices.Contains(over, life)
+	return counts
 }
 
 // NeedsDeleted reports whether Deleted is needed: cke made no member of an incarnation on record that was formed.

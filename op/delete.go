@@ -18,6 +18,8 @@ type DeleteCluster struct {
 	Nodes []cke.Node
 	// Gone are memberships on nodes that the operator called destroyed, and that do not answer.
 	Gone []cke.Join
+	// Foreign are members that the operator called destroyed, and that no membership names.
+	Foreign []cke.Former
 	// Deletion is the id of the request, see cke.Sighting.
 	Deletion string
 	// CouldServe: the voters that are not stopped could be a quorum, foreign ones included.
@@ -63,7 +65,7 @@ func (d DeleteCluster) mayServe(ctx context.Context, e Env) (first notGone, serv
 	if d.Sealed {
 		return first, false
 	}
-	seen := returned(ctx, e, formers(d.Gone), "")
+	seen := returned(ctx, e, append(formers(d.Gone), d.Foreign...), "")
 	for _, n := range seen {
 		if n.has || n.leads || d.CouldServe {
 			return n, true
@@ -83,7 +85,8 @@ func (d DeleteCluster) seenServing(ctx context.Context, e Env) error {
 		return err
 	}
 	for _, s := range id.Sightings(d.Deletion) {
-		if slices.ContainsFunc(d.Gone, func(j cke.Join) bool { return s.Node == j.Node.Name() || id.NameIn([]string{s.Node}, j) != "" }) {
+		gone := slices.ContainsFunc(d.Gone, func(j cke.Join) bool { return s.Node == j.Node.Name() || id.NameIn([]string{s.Node}, j) != "" })
+		if gone || slices.ContainsFunc(d.Foreign, func(f cke.Former) bool { return s.Node == f.Name }) {
 			return s.Contradicts(e.Cluster)
 		}
 	}

@@ -22,7 +22,10 @@ func TestConsent_IsNotNeededToPutBackWhatWasLost(t *testing.T) {
 			c := s.Store().Spec().Cluster
 			c.Nodes = s.cluster(all).Nodes
 			c.Options.Etcd.Version = "3.6.15"
-			c.Policies.Reconcile, c.Policies.Window = mode, cke.Window{Schedule: "0 2 * * 6", Duration: cke.Duration(time.Hour)}
+			c.Policies.Reconcile = mode
+			if mode == cke.ReconcileWindow {
+				c.Policies.Window = cke.Window{Schedule: "0 2 * * 6", Duration: cke.Duration(time.Hour)}
+			}
 			c.Policies.Replace = cke.ReplacePolicy{Mode: cke.ReplaceAuto, Grace: cke.Duration(time.Minute)}
 			s.Store().SetSpec(c)
 			all[1].EmptyVolumes()

@@ -123,7 +123,7 @@ func TestImport_IsNotRestoredBesideOldMembersThatServe(t *testing.T) {
 		s.order(o)
 		s.pass(30 * time.Minute)
 		r := s.Store().Records()
-		if refused := slices.ContainsFunc(r, func(r cke.Record) bool { return r.Refusal != nil && r.Code == cke.CodeOldCluster }); !refused || !s.Write(old[0].Name(), "to the old ones") {
+		if refused := slices.ContainsFunc(r, func(r cke.Record) bool { return r.Refusal != nil && r.Code == cke.CodeFence }); !refused || !s.Write(old[0].Name(), "to the old ones") {
 			t.Errorf("%+v", r[len(r)-1])
 		}
 		s.unbroken(t)

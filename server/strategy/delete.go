@@ -68,8 +68,8 @@ func deleteCluster(in *Input) verdict {
 	if blockers != nil {
 		return wait("deletion waits: "+list(blockers), blockers...)
 	}
-	del := op.DeleteCluster{Joins: joins, Nodes: answering(in), Gone: gone, Deletion: in.Deletion}
-	if gone != nil {
+	del := op.DeleteCluster{Joins: joins, Nodes: answering(in), Gone: gone, Foreign: in.unstopped(cke.RestoreOrder{Destroyed: in.Destroyed}), Deletion: in.Deletion}
+	if gone != nil || del.Foreign != nil {
 		del.CouldServe, del.Sealed = couldServe, in.Sealed
 	}
 	return act(del, "deletion was requested; volumes are kept")
@@ -143,6 +143,9 @@ func (in *Input) foreignLeft(m cke.Member) *cke.Problem {
 	case in.answersAs(m.ID):
 		return &cke.Problem{Code: cke.CodeFence, Node: name, Message: fmt.Sprintf("it was named as destroyed, and the foreign member answers at %s", hostOf(m)),
 			Remedy: fmt.Sprintf("switch it off, or remove it with etcdctl; or %s", cancel)}
+	}
+	if seen := in.seenServing(name); seen != nil {
+		return &seen[0]
 	}
 	return nil
 }
