@@ -42,8 +42,9 @@ type stage struct {
 	target string
 	// tell is called with what a daemon decides and does; nil: silence.
 	tell func(format string, args ...any)
-	// blind changes what Decide is given: for mutations.
-	blind func(*strategy.Input)
+	// blind changes what Decide is given, forgetful keeps what is seen of machines called destroyed out of the store: for mutations.
+	blind     func(*strategy.Input)
+	forgetful bool
 	// wrap changes what operations work with: for mutations.
 	wrap func(op.Env) op.Env
 	// leap lets daemons observe ever more seldom while nothing happens: for stories of weeks.
@@ -226,7 +227,7 @@ func (d *driver) round(ctx context.Context) (again time.Duration, err error) {
 		return 0, ctx.Err()
 	}
 	in := strategy.NewInput(spec, identity, d.Term().Requests(), seen, nil, d.before())
-	if err := d.sightings.Record(ctx, d.Term(), &in); err != nil {
+	if err := d.record(ctx, &in); err != nil {
 		return 0, err
 	}
 	in.Failures, in.Completed = d.failures, d.done

@@ -266,6 +266,22 @@ func wrongOf(when func(cke.Identity) bool) func(*nemesis) {
 	}
 }
 
+// record stores what an observation shows of machines that an order calls destroyed.
+func (d *driver) record(ctx context.Context, in *strategy.Input) error {
+	if d.stage.forgetful {
+		return nil
+	}
+	return d.sightings.Record(ctx, d.Term(), in)
+}
+
+// forgetting takes away the store's memory of what is seen: two safeguards are behind each other.
+func forgetting(begin func(*nemesis)) func(*nemesis) {
+	return func(n *nemesis) {
+		n.s.forgetful = true
+		begin(n)
+	}
+}
+
 // always is whatever is on record.
 func always(cke.Identity) bool { return true }
 
@@ -274,10 +290,10 @@ var twoServe = []string{"two clusters serve under one name", "another cluster se
 
 // wordMutations take away what keeps the word of an operator from counting for more than what was seen.
 var wordMutations = []mutation{
-	{name: "what is seen of a destroyed node stays on record", blind: forgetsSilent(always), begin: wrongOf(always), often: comes, wants: twoServe},
-	{name: "and counts after the start is on record", blind: forgetsSilent(cke.Identity.Started), begin: wrongOf(cke.Identity.Started), often: comes, wants: twoServe},
+	{name: "what is seen of a destroyed node stays on record", blind: forgetsSilent(always), begin: forgetting(wrongOf(always)), often: comes, wants: twoServe},
+	{name: "and counts after the start is on record", blind: forgetsSilent(cke.Identity.Started), begin: forgetting(wrongOf(cke.Identity.Started)), often: comes, wants: twoServe},
 	{name: "members on destroyed nodes are asked while a restore waits", blind: func(in *strategy.Input) { in.Seen.Etcd.Superseded = nil },
-		begin: wrongOf(always), often: comes, wants: twoServe},
+		begin: forgetting(wrongOf(always)), often: comes, wants: twoServe},
 	{name: "what is seen of destroyed nodes counts while an order waits", blind: func(in *strategy.Input) {
 		if inc := in.Identity.Incarnation; in.Requests.Hold != nil && inc != nil && inc.State == cke.Formed {
 			for _, t := range in.Requests.Tasks {
@@ -286,7 +302,7 @@ var wordMutations = []mutation{
 				}
 			}
 		}
-	}, begin: wrongOf(nil), often: comes, wants: twoServe},
+	}, begin: forgetting(wrongOf(nil)), often: comes, wants: twoServe},
 	{name: "what a deletion calls destroyed is asked again", wrap: func(s *stage, e op.Env) op.Env {
 		if s.Store().Spec().Deleting() {
 			e.Etcd = unanswered{e.Etcd, s}
