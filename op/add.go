@@ -162,7 +162,7 @@ func (a AddMember) spec(ctx context.Context, e Env, j cke.Join) (cke.MemberSpec,
 	s := cke.MemberSpec{Cluster: e.Cluster, Join: j, Mode: cke.StartJoin, Token: id.Incarnation.Token}
 	for _, m := range list.members {
 		name := m.Name
-		if Is(m, j) {
+		if m.Of(j) {
 			name = j.Member
 		}
 		for _, url := range m.PeerURLs {

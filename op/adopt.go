@@ -49,7 +49,7 @@ func (a AdoptMember) find(ctx context.Context, e Env) error {
 		return err
 	}
 	for _, j := range id.Joins {
-		if Is(m, j) {
+		if m.Of(j) {
 			return fmt.Errorf("member %s belongs to membership %s: %w", m.ID, j.ID, cke.ErrConflict)
 		}
 	}

@@ -171,7 +171,7 @@ func (a AdvanceAuthority) record(ctx context.Context, e Env) error {
 		}
 	}
 	for _, m := range list.members {
-		if !slices.ContainsFunc(id.Joins, func(j cke.Join) bool { return Is(m, j) }) {
+		if !slices.ContainsFunc(id.Joins, m.Of) {
 			return fmt.Errorf("member %s is a foreign member: %w", m.ID, cke.ErrNotReady)
 		}
 	}

@@ -25,7 +25,7 @@ func OldStays(i *cke.Import, list []cke.Member, joins []cke.Join, declared []cke
 			continue
 		}
 		voters++
-		at := slices.IndexFunc(joins, func(j cke.Join) bool { return Is(m, j) })
+		at := slices.IndexFunc(joins, m.Of)
 		if at >= 0 && !joins[at].Apart && healthy(m) {
 			own++
 			serving[joins[at].Node.Address] = true

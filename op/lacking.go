@@ -13,10 +13,10 @@ import (
 func Lacking(list []cke.Member, joins []cke.Join, goes cke.Member, declared []cke.Node) (nodes []cke.Node) {
 	voters := slices.DeleteFunc(slices.Clone(list), func(m cke.Member) bool { return m.Learner })
 	voting := slices.DeleteFunc(slices.Clone(joins), func(j cke.Join) bool {
-		return !slices.ContainsFunc(voters, func(m cke.Member) bool { return Is(m, j) })
+		return !slices.ContainsFunc(voters, func(m cke.Member) bool { return m.Of(j) })
 	})
 	left := len(voting)
-	if slices.ContainsFunc(voting, func(j cke.Join) bool { return Is(goes, j) }) {
+	if slices.ContainsFunc(voting, goes.Of) {
 		left--
 	}
 	if left >= len(declared) || len(voters) >= quorum.MostVoters {

@@ -80,7 +80,7 @@ func oneOfTwo(ctx context.Context, e Env, id cke.Identity, via string, list []ck
 
 // of returns the entry of a join.
 func (l memberList) of(j cke.Join) (cke.Member, bool) {
-	i := slices.IndexFunc(l.members, func(m cke.Member) bool { return Is(m, j) })
+	i := slices.IndexFunc(l.members, func(m cke.Member) bool { return m.Of(j) })
 	if i < 0 {
 		return cke.Member{}, false
 	}
@@ -95,13 +95,10 @@ func (l memberList) byID(id string) (cke.Member, bool) {
 	return l.members[i], true
 }
 
-// Is is Member.Of.
-func Is(m cke.Member, j cke.Join) bool { return m.Of(j) }
-
 // MayBe reports whether a member could belong to a membership whose member id is not on record: it is at its node, or
 // has its name. It may have moved to other ports since the store was copied.
 func MayBe(m cke.Member, j cke.Join) bool {
-	return Is(m, j) || j.MemberID == "" && (m.Name == j.Member || slices.ContainsFunc(m.PeerURLs, func(text string) bool {
+	return m.Of(j) || j.MemberID == "" && (m.Name == j.Member || slices.ContainsFunc(m.PeerURLs, func(text string) bool {
 		host, _ := cke.HostPort(text)
 		return host == j.Node.Address
 	}))
@@ -171,7 +168,7 @@ func (l memberList) known(ctx context.Context, e Env, id cke.Identity) error {
 	var asked []voter
 	applied := uint64(0)
 	for _, m := range l.members {
-		name, url, known := askedAt(id, m, func(j cke.Join) bool { return Is(m, j) })
+		name, url, known := askedAt(id, m, m.Of)
 		if m.Learner || !known {
 			continue
 		}

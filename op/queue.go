@@ -241,15 +241,15 @@ func (r RunEntry) allowed(ctx context.Context, e Env, state cke.EntryState) erro
 	}
 	for _, o := range asked.Queued() { // a node that had no member as its turn came may have got one since
 		for _, m := range list.members {
-			if r.Join != nil && o.ID != r.Entry.ID && o.Active() && o.State != cke.EntryLeased && !m.Learner && m.At(o.Address) && !Is(m, *r.Join) {
+			if r.Join != nil && o.ID != r.Entry.ID && o.Active() && o.State != cke.EntryLeased && !m.Learner && m.At(o.Address) && !m.Of(*r.Join) {
 				return refused(cke.CodeStranger, fmt.Sprintf("%s is %s, and member %s (%s) is on it", o.Node, o.State, m.Name, m.ID))
 			}
 		}
 	}
 	for _, m := range list.members {
-		ours := slices.ContainsFunc(id.Joins, func(j cke.Join) bool { return Is(m, j) })
+		ours := slices.ContainsFunc(id.Joins, m.Of)
 		switch {
-		case m.At(r.Node.Address) && (r.Join == nil || !Is(m, *r.Join)):
+		case m.At(r.Node.Address) && (r.Join == nil || !m.Of(*r.Join)):
 			return refused(cke.CodeStranger, fmt.Sprintf("member %s (%s) is on it, which cke does not stop for it", m.Name, m.ID))
 		case r.Join == nil && !ours && !m.Learner && !slices.Contains(r.Elsewhere, m.ID):
 			return refused(cke.CodeStranger, fmt.Sprintf("foreign member %s (%s) may be on it", m.Name, m.ID))

@@ -304,7 +304,7 @@ func (m EndMembership) Stages() []Stage {
 // Missing returns the memberships that voted, as far as recorded, and that a member list lacks; nil: none.
 func Missing(list []cke.Member, joins []cke.Join) (missing []cke.Join) {
 	for _, j := range joins {
-		listed := slices.ContainsFunc(list, func(m cke.Member) bool { return Is(m, j) })
+		listed := slices.ContainsFunc(list, func(m cke.Member) bool { return m.Of(j) })
 		if !listed && j.MemberID != "" && !j.StartedAt.IsZero() && !j.NeverVoted {
 			missing = append(missing, j)
 		}
@@ -329,7 +329,7 @@ func Unproved(list []cke.Member, id cke.Identity, agreed []cke.JoinID) (missing 
 		}
 	}
 	for _, j := range id.Joins {
-		if !j.Apart && slices.ContainsFunc(list, func(m cke.Member) bool { return !m.Learner && Is(m, j) }) {
+		if !j.Apart && slices.ContainsFunc(list, func(m cke.Member) bool { return !m.Learner && m.Of(j) }) {
 			listed++
 		}
 	}
@@ -353,7 +353,7 @@ func (l memberList) lastVoter(id cke.Identity, j cke.Join) error {
 func MayElect(list []cke.Member, id cke.Identity, reply func(cke.Join) cke.EndpointStatus, runs func(cke.Join) bool) (able []cke.Join) {
 	voters := 0
 	for _, j := range id.Joins {
-		at := slices.IndexFunc(list, func(m cke.Member) bool { return Is(m, j) })
+		at := slices.IndexFunc(list, func(m cke.Member) bool { return m.Of(j) })
 		e := reply(j)
 		answers := e.Problem == "" && e.MemberID != "" && e.MemberID == j.MemberID
 		voted := j.MemberID != "" && !j.StartedAt.IsZero() && !j.NeverVoted
@@ -387,8 +387,8 @@ func (m EndMembership) record(ctx context.Context, e Env) error {
 	}
 	noteStart(&j, m.Join.StartedAt) // this and NeverVoted are seen by Decide, where the store is from before its start
 	for _, member := range list.members {
-		others := slices.ContainsFunc(id.Joins, func(o cke.Join) bool { return o.ID != j.ID && Is(member, o) })
-		if Is(member, j) || !j.StartedAt.IsZero() && !others && MayBe(member, j) {
+		others := slices.ContainsFunc(id.Joins, func(o cke.Join) bool { return o.ID != j.ID && member.Of(o) })
+		if member.Of(j) || !j.StartedAt.IsZero() && !others && MayBe(member, j) {
 			return fmt.Errorf("%s is member %s: %w", j.Node.Name(), member.ID, cke.ErrConflict)
 		}
 	}

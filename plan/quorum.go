@@ -144,7 +144,7 @@ func short(d time.Duration) string {
 
 func joinOf(in strategy.Input, m cke.Member) cke.Join {
 	for _, j := range in.Identity.Joins {
-		if op.Is(m, j) {
+		if m.Of(j) {
 			return j
 		}
 	}

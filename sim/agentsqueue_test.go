@@ -129,13 +129,6 @@ func (u unaddressed) Asked(ctx context.Context) (cke.Requests, error) {
 	return r, err
 }
 
-func (m mutation) starts(t *testing.T) {
-	if m.open != "" {
-		t.Skip(m.open)
-	}
-	t.Parallel()
-}
-
 // agentsAtOnce are mutations after which agents get leases that they must not.
 var agentsAtOnce = []mutation{
 	byAgents(beside(oneAtATime(cke.RebootQueue, (*stage).addReboots)), "one lease of an agent at a time", "may reboot it while", "is granted its reboot while"),

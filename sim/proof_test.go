@@ -264,7 +264,7 @@ func flatter(in *strategy.Input, which func(cke.Member) bool) {
 	for _, m := range seen.Members {
 		for _, j := range in.Identity.Joins {
 			for i := range seen.Endpoints {
-				if e := &seen.Endpoints[i]; which(m) && e.Join == j.ID && op.Is(m, j) {
+				if e := &seen.Endpoints[i]; which(m) && e.Join == j.ID && m.Of(j) {
 					e.Problem, e.Errors, e.Serializable, e.Linearizable, e.MemberID = "", nil, true, true, m.ID
 				}
 			}

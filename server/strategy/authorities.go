@@ -70,7 +70,7 @@ func doneIn(p cke.AuthorityPhase) string {
 func (in *Input) authorityWaits(name cke.AuthorityName) []string {
 	var waits []string
 	for _, m := range in.Seen.Etcd.Members {
-		if !slices.ContainsFunc(in.Identity.Joins, func(j cke.Join) bool { return op.Is(m, j) }) {
+		if !slices.ContainsFunc(in.Identity.Joins, m.Of) {
 			waits = append(waits, fmt.Sprintf("%s is a foreign member, and would not trust the next one", nameOf(m)))
 		}
 	}
@@ -136,7 +136,7 @@ func rotateAsked(in *Input, t cke.Task) Decision {
 		return refuse(t, why)
 	}
 	for _, m := range in.Seen.Etcd.Members {
-		if !slices.ContainsFunc(in.Identity.Joins, func(j cke.Join) bool { return op.Is(m, j) }) {
+		if !slices.ContainsFunc(in.Identity.Joins, m.Of) {
 			why := cannot("%s is a foreign member, and would not trust the next %s authority", nameOf(m), name)
 			why.Try = "ckecli etcd adopt"
 			return refuse(t, why)

@@ -217,8 +217,8 @@ func (in *Input) listed(j cke.Join) (cke.Member, bool) {
 // in this order: where that id is not on record and the node has nothing of the membership, a voter there is somebody else's, or has lost
 // all that it had. Of an incarnation that was never formed the bootstrap members alone are listed, and their ids are not on record yet.
 func (in *Input) is(m cke.Member, j cke.Join) bool {
-	if !op.Is(m, j) || j.MemberID != "" || m.Learner {
-		return op.Is(m, j)
+	if !m.Of(j) || j.MemberID != "" || m.Learner {
+		return m.Of(j)
 	}
 	return in.mayHold(j) || in.founds(j)
 }

@@ -41,7 +41,7 @@ func endedMembership(in *Input) verdict {
 	for _, j := range in.Identity.Joins {
 		// Without an id on record, who is at its peer URL may be its member, as far as the list reports.
 		stands := slices.ContainsFunc(in.Seen.Etcd.Members, func(m cke.Member) bool {
-			return op.Is(m, j) || !j.StartedAt.IsZero() && op.MayBe(m, j) && in.joinOf(m) == nil
+			return m.Of(j) || !j.StartedAt.IsZero() && op.MayBe(m, j) && in.joinOf(m) == nil
 		})
 		if stands || j.StartedAt.IsZero() && j.MemberID == "" && declaredFree(in, j) {
 			continue

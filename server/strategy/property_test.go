@@ -308,7 +308,7 @@ func worstChange(in strategy.Input, o op.Operation) error {
 		listed := false
 		for _, j := range in.Identity.Joins {
 			for _, m := range in.Seen.Etcd.Members {
-				listed = listed || j.ID == o.Resume && op.Is(m, j)
+				listed = listed || j.ID == o.Resume && m.Of(j)
 			}
 		}
 		if pending > 1 || pending == 1 && !listed {
@@ -334,7 +334,7 @@ func worstChange(in strategy.Input, o op.Operation) error {
 		}
 	case op.PromoteMember:
 		for _, m := range in.Seen.Etcd.Members {
-			if op.Is(m, o.Join) && (!m.Learner || !healthy(m)) {
+			if m.Of(o.Join) && (!m.Learner || !healthy(m)) {
 				return fmt.Errorf("%+v is promoted", m)
 			}
 		}

@@ -50,7 +50,7 @@ func (in *Input) wasStarted(j cke.Join) bool {
 		return volume // without one it is another member that is at its peer URL
 	}
 	return slices.ContainsFunc(in.lastList(), func(m cke.Member) bool {
-		return op.Is(m, j) && (!m.Learner || m.Name != "") && !slices.ContainsFunc(in.Identity.Ended, func(e cke.Join) bool { return e.MemberID == m.ID })
+		return m.Of(j) && (!m.Learner || m.Name != "") && !slices.ContainsFunc(in.Identity.Ended, func(e cke.Join) bool { return e.MemberID == m.ID })
 	})
 }
 
