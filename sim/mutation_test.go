@@ -271,11 +271,3 @@ func TestChecker_NoticesAMissingLookForDataInRandomSchedules(t *testing.T) {
 	}
 	t.Error("not noticed")
 }
-
-// starts skips a mutation that no schedule notices yet, and lets the others run beside each other.
-func (m mutation) starts(t *testing.T) {
-	if m.open != "" {
-		t.Skip(m.open)
-	}
-	t.Parallel()
-}
