@@ -56,8 +56,8 @@ var errResigned = errors.New("asked to resign")
 
 // Observer observes one cluster. Observe never fails, and one node never delays it.
 type Observer interface {
-	// Update sets what to observe; it may be called at any time.
-	Update(spec cke.Cluster, identity cke.Identity)
+	// Update sets what to observe; it may be called at any time. last is the member list that was read last.
+	Update(spec cke.Cluster, identity cke.Identity, last ...cke.Member)
 	// Observe returns what nodes answered to probes that were sent after the call.
 	Observe(ctx context.Context) cke.Observation
 	// Glance is Observe, but does not ask for what cannot have changed since it was asked, as far as is known. Not whole: there is
@@ -285,7 +285,7 @@ func (l *Loop) look(ctx context.Context) (in strategy.Input, whole bool, err err
 		return in, false, fmt.Errorf("read identity: %w", err)
 	}
 	l.prefer(ctx, spec.Cluster.Prefer)
-	l.Observer.Update(spec.Wanted(), identity)
+	l.Observer.Update(spec.Wanted(), identity, l.status.ListOf(identity.Incarnation)...)
 	began := l.Now()
 	var seen cke.Observation
 	if l.calm {
