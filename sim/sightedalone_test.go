@@ -1,6 +1,7 @@
 package sim_test
 
 import (
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -75,6 +76,47 @@ func TestDestroyed_ForeignVotersThatWereSeenAloneCount(t *testing.T) {
 		s.pass(20 * time.Minute)
 		if s.restored() {
 			t.Errorf("restored beside foreign voters that were seen: %s", s.told().Reason)
+		}
+		s.unbroken(t)
+	})
+}
+
+// A daemon starts to lead whose store does not give it the status of the one before, which has the last member list. No member of cke runs. The
+// deletion waits until the status is read: the foreign voters that it calls destroyed are asked by that list.
+func TestDelete_WaitsForTheStatusWithTheLastMemberList(t *testing.T) {
+	play(t, 5, func(s *stage) {
+		foreign, names := s.heldForeign(t, 2)
+		for _, n := range foreign {
+			n.PowerOff()
+		}
+		s.pass(time.Minute)
+		for _, d := range s.Daemons() {
+			d.Kill()
+		}
+		for _, n := range s.Nodes()[:2] {
+			n.StopByHand()
+		}
+		var unread atomic.Bool
+		unread.Store(true)
+		s.unclosed(waitings["the stored status cannot be read"], &unread)
+		back := false
+		s.Judge = func(_ int, c sim.Call) sim.Verdict {
+			if operation, _ := s.Store().Running(); !back && operation == "delete-cluster" {
+				back = true
+				for _, n := range foreign {
+					n.PowerOn()
+					n.StartByHand()
+				}
+			}
+			return sim.Proceed
+		}
+		s.Store().Destroy(names...)
+		s.Store().RequestDelete()
+		s.pass(5 * time.Minute)
+		unread.Store(false)
+		s.pass(5 * time.Minute)
+		if !back || s.Store().Deleted() {
+			t.Errorf("back %v, deleted %v while foreign voters serve: %s", back, s.Store().Deleted(), s.Store().Status().Reason)
 		}
 		s.unbroken(t)
 	})
