@@ -78,3 +78,14 @@ func (i Identity) AskedBeside() (all []Former) {
 	}
 	return append(all, i.Unstopped(nil)...)
 }
+
+// AskedUnlisted returns the members that no restore stops and that are asked as long as no member reports the member list, by the one that was
+// read last: they may serve alone. Those of Asked, and those that AskedBeside may name, are left out.
+func (i Identity) AskedUnlisted(last []Member) []Former {
+	if i.Incarnation == nil || i.Incarnation.State == Restoring {
+		return nil
+	}
+	asked := i.Asked()
+	all := slices.DeleteFunc(i.Unstopped(last), func(f Former) bool { return slices.Contains(asked, f.URL) })
+	return all[:min(len(all), MaxStrangers)]
+}

@@ -40,3 +40,20 @@ func TestAskedBeside_NamesAllThatMayServe(t *testing.T) {
 		t.Errorf("asked are %v, want %v", urls, want)
 	}
 }
+
+// As long as no member reports a member list, foreign members are asked by the last one, and those that are asked in any case are not twice.
+func TestAskedUnlisted_NamesForeignMembersOfTheLastList(t *testing.T) {
+	ours := cke.Join{ID: "a", Node: cke.Node{Hostname: "n1", Address: "10.0.0.1"}, ClientPort: 2379, PeerPort: 2380, MemberID: "a1"}
+	list := []cke.Member{{ID: "a1", Name: "n1", ClientURLs: []string{ours.ClientURL()}}, {ID: "o1", Name: "old1"}, {ID: "f1", Name: "hand", ClientURLs: []string{"https://10.0.8.1:2379"}}, {ID: "f2"}}
+	id := cke.Identity{Joins: []cke.Join{ours}, Incarnation: &cke.Incarnation{ID: "life", State: cke.Formed, ClusterID: "c1", Import: &cke.Import{Members: []cke.OldMember{{ID: "o1", Name: "old1", URL: "http://10.0.9.1:2379"}}}}}
+	if got := id.AskedUnlisted(list); len(got) != 1 || got[0].Name != "hand" || got[0].URL != "https://10.0.8.1:2379" || !got[0].Answers(cke.EndpointStatus{MemberID: "f1", ClusterID: "c1"}, "") {
+		t.Errorf("%+v", got)
+	}
+	id.Incarnation.State = cke.Restoring
+	if got := id.AskedUnlisted(list); got != nil {
+		t.Errorf("during a restore they are asked by its record: %+v", got)
+	}
+	if got := (cke.Identity{}).AskedUnlisted(list); got != nil {
+		t.Errorf("without an incarnation: %+v", got)
+	}
+}

@@ -262,7 +262,7 @@ type EtcdStatus struct {
 	Alarms  []Alarm `json:"alarms,omitempty"`
 	// Elsewhere are those that answer where they are not on record.
 	Elsewhere []Elsewhere `json:"elsewhere,omitempty"`
-	// Superseded are those of the members that a restore under way replaces, see AskedBeside.
+	// Superseded are those of the members that a restore under way replaces, see AskedBeside, and of those of AskedUnlisted while Members is nil.
 	Superseded []EndpointStatus `json:"superseded,omitempty"`
 }
 

@@ -89,6 +89,7 @@ type scope struct {
 	nodes      []cke.Node // declared, then those of joins that are declared no more
 	joins      []cke.Join
 	beside     []cke.Former // who are asked while a restore replaces them
+	unlisted   []cke.Former // who are asked as long as no member reports a member list
 	old        *cke.Import  // nil: no import is under way, or was before a restore
 	asked      []string     // client URLs of the members that are observed: those of joins, then those of old
 	clusterID  string       // on record; empty: not known yet
@@ -112,11 +113,11 @@ func (f *Fleet) Machine(n cke.Node) cke.Machine { return machine{f, n} }
 
 // Update sets what is observed; it may be called at any time. New nodes are dialed at once, removed ones
 // disconnected.
-func (f *Fleet) Update(spec cke.Cluster, identity cke.Identity) {
+func (f *Fleet) Update(spec cke.Cluster, identity cke.Identity, last ...cke.Member) {
 	spec = spec.WithDefaults()
 	o := spec.Options.Etcd
 	sc := scope{cluster: spec.Name, volumeName: o.VolumeName, image: o.Image, clientPort: o.ClientPort, peerPort: o.PeerPort,
-		nodes: slices.Clone(spec.Nodes), joins: slices.Clone(identity.Joins), beside: identity.AskedBeside(), old: identity.Incarnation.BeforeRestores().Importing(), asked: identity.Asked(), stopped: identity.MayStopWritesOf}
+		nodes: slices.Clone(spec.Nodes), joins: slices.Clone(identity.Joins), beside: identity.AskedBeside(), unlisted: identity.AskedUnlisted(last), old: identity.Incarnation.BeforeRestores().Importing(), asked: identity.Asked(), stopped: identity.MayStopWritesOf}
 	if inc := identity.Incarnation; inc != nil {
 		sc.clusterID = inc.ClusterID
 	}
@@ -167,6 +168,7 @@ func (sc scope) isOld(url string) bool {
 // equal reports whether both say that the same is to be observed.
 func (sc scope) equal(other scope) bool {
 	sc.stopped, other.stopped = nil, nil // it is asked anew in each observation
+	sc.unlisted, other.unlisted = nil, nil
 	return reflect.DeepEqual(sc, other)
 }
 

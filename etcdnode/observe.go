@@ -92,7 +92,11 @@ func (f *Fleet) observe(ctx context.Context, all bool) (o cke.Observation, whole
 	found := l.now()
 	seen := statusesOf(found)
 	whole = whole && !slices.ContainsFunc(found, func(n nodeFacts) bool { return n.quiet })
-	etcd.Elsewhere, etcd.Superseded = f.beside(ctx, cke.ToAskElsewhere(sc.cluster, seen, sc.joins), sc.beside)
+	beside := sc.beside
+	if etcd.Members == nil {
+		beside = slices.Concat(beside, sc.unlisted)
+	}
+	etcd.Elsewhere, etcd.Superseded = f.beside(ctx, cke.ToAskElsewhere(sc.cluster, seen, sc.joins), beside)
 	o = cke.Observation{Nodes: seen, Etcd: etcd, Partial: cut && inVain, ObservedAt: time.Now().UTC()}
 	if whole { // what is seen stopped in another one is seen again in the next
 		f.mu.Lock()

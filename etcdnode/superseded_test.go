@@ -39,3 +39,25 @@ func TestObserve_AsksTheMembersThatARestoreReplaces(t *testing.T) {
 		t.Errorf("once the restore is over: %+v", got)
 	}
 }
+
+// A foreign member is asked by the member list that was read last as long as no member reports one.
+func TestObserve_AsksForeignMembersOfTheLastListWhileThereIsNone(t *testing.T) {
+	t.Parallel()
+	ca := NewTestCA(t)
+	m := newFakeEtcd(t, ca.TLS("server", "127.0.0.1"))
+	foreign, ours := joinOn(m, ""), joinOn(m, "a")
+	ours.Node.Address, ours.MemberID = "127.0.0.2", "a1"
+	f := etcdFleet(t, ca)
+	id := cke.Identity{Incarnation: &cke.Incarnation{ID: "life", State: cke.Formed}, Joins: []cke.Join{ours}}
+	last := []cke.Member{{ID: "ee", Name: "hand", ClientURLs: []string{foreign.ClientURL()}}}
+	f.Update(cke.Cluster{Name: "demo"}, id, last...)
+	o := f.Observe(t.Context()).Etcd
+	if o.Quorate || len(o.Endpoints) != 1 || len(o.Superseded) != 1 || o.Superseded[0].URL != foreign.ClientURL() || o.Superseded[0].Problem != "" {
+		t.Errorf("%+v", o)
+	}
+	id.Joins[0].Node.Address = foreign.Node.Address
+	f.Update(cke.Cluster{Name: "demo"}, id, last...)
+	if o := f.Observe(t.Context()).Etcd; o.Members == nil || o.Superseded != nil {
+		t.Errorf("a member reports its list: %+v", o)
+	}
+}

@@ -52,7 +52,7 @@ func newStage(in strategy.Input) *stage {
 func (s *stage) look(ctx context.Context) strategy.Input {
 	in := s.in
 	in.Identity = s.world.Store().Identity()
-	s.daemon.Observer().Update(in.Spec, in.Identity)
+	s.daemon.Observer().Update(in.Spec, in.Identity, in.Before.ListOf(in.Identity.Incarnation)...)
 	in.Seen = s.daemon.Observer().Observe(ctx)
 	s.asBefore(&in.Seen)
 	return in

@@ -56,8 +56,8 @@ var errResigned = errors.New("asked to resign")
 
 // Observer observes one cluster. Observe never fails, and one node never delays it.
 type Observer interface {
-	// Update sets what to observe; it may be called at any time.
-	Update(spec cke.Cluster, identity cke.Identity)
+	// Update sets what to observe; it may be called at any time. last is the member list that was read last.
+	Update(spec cke.Cluster, identity cke.Identity, last ...cke.Member)
 	// Observe returns what nodes answered to probes that were sent after the call.
 	Observe(ctx context.Context) cke.Observation
 	// Glance is Observe, but does not ask for what cannot have changed since it was asked, as far as is known. Not whole: there is
@@ -285,7 +285,7 @@ func (l *Loop) look(ctx context.Context) (in strategy.Input, whole bool, err err
 		return in, false, fmt.Errorf("read identity: %w", err)
 	}
 	l.prefer(ctx, spec.Cluster.Prefer)
-	l.Observer.Update(spec.Wanted(), identity)
+	l.Observer.Update(spec.Wanted(), identity, l.status.ListOf(identity.Incarnation)...)
 	began := l.Now()
 	var seen cke.Observation
 	if l.calm {
@@ -350,8 +350,8 @@ func (l *Loop) decide(in strategy.Input) strategy.Decision {
 	maps.DeleteFunc(l.failures, func(_ string, f strategy.Failure) bool { return l.Now().Sub(f.At) > strategy.ForgetAfter })
 	maps.DeleteFunc(l.done, func(_ string, c strategy.Completion) bool { return c.Stale(l.Now()) })
 	d := l.next(in)
-	if l.unread && judgesWaiting(d) {
-		return strategy.Decision{Reason: "when the restore last continued is not known: the stored status cannot be read", Again: time.Second}
+	if l.unread && needsStatus(d) {
+		return strategy.Decision{Reason: "what the last leader daemon knew is not known: the stored status cannot be read", Again: time.Second}
 	}
 	if d.Converged && d.Operation == nil && d.Blockers == nil {
 		maps.DeleteFunc(l.failures, func(key string, _ strategy.Failure) bool { return !strategy.OfQueued(in, key) })
@@ -380,13 +380,16 @@ func (l *Loop) next(in strategy.Input) strategy.Decision {
 	return other
 }
 
-// judgesWaiting reports whether a decision may end a restore, or the order for one, because it waited.
-func judgesWaiting(d strategy.Decision) bool {
+// needsStatus reports whether a decision needs what the status of the terms before says: it may end a restore, or the order for one, because it
+// waited, or it takes members away that others may have to be asked for, by the last member list.
+func needsStatus(d strategy.Decision) bool {
 	switch o := d.Operation.(type) {
 	case op.CancelRestore:
 		return d.Task == ""
 	case op.Refuse:
 		return o.Task.Restore != nil
+	case op.BeginRestore, op.DeleteCluster:
+		return true
 	}
 	return false
 }

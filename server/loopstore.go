@@ -39,7 +39,7 @@ func (l *Loop) closeRecords(ctx context.Context, asked cke.Requests) {
 // which returns to what was, or answers an order. Whether an order was carried out is part of the identity.
 func needsNoRecords(o op.Operation) bool {
 	switch o := o.(type) {
-	case op.CancelRestore:
+	case op.CancelRestore, op.WithdrawStart:
 		return true
 	case op.Refuse:
 		return o.Task.Restore != nil

@@ -100,10 +100,12 @@ func calm(s cke.Status) cke.Status {
 	for i := range s.Nodes {
 		s.Nodes[i].SeenAt, s.Nodes[i].Clock = time.Time{}, time.Time{}
 	}
-	s.Etcd.Endpoints = slices.Clone(s.Etcd.Endpoints)
-	for i := range s.Etcd.Endpoints {
-		e := &s.Etcd.Endpoints[i]
-		e.Revision, e.DBSize, e.DBSizeInUse, e.RaftIndex, e.RaftApplied = 0, 0, 0, 0, 0
+	s.Etcd.Endpoints, s.Etcd.Superseded = slices.Clone(s.Etcd.Endpoints), slices.Clone(s.Etcd.Superseded)
+	for _, all := range [][]cke.EndpointStatus{s.Etcd.Endpoints, s.Etcd.Superseded} {
+		for i := range all {
+			e := &all[i]
+			e.Revision, e.DBSize, e.DBSizeInUse, e.RaftIndex, e.RaftApplied = 0, 0, 0, 0, 0
+		}
 	}
 	if s.Backup != nil {
 		b := *s.Backup

@@ -33,7 +33,7 @@ func (n *stageNodes) Close() {
 	})
 }
 
-func (n *stageNodes) Update(cke.Cluster, cke.Identity) {}
+func (n *stageNodes) Update(cke.Cluster, cke.Identity, ...cke.Member) {}
 
 func (n *stageNodes) Observe(context.Context) cke.Observation {
 	n.mu.Lock()

@@ -15,6 +15,7 @@ type Observer struct {
 	d        *Daemon
 	spec     cke.Cluster
 	identity cke.Identity
+	unlisted []cke.Former
 	last     map[string]cke.NodeStatus // by address
 	whole    map[string]cke.NodeStatus // as last was when everything was asked, at wholeAt
 	wholeAt  time.Time
@@ -29,8 +30,8 @@ func newObserver(d *Daemon) *Observer {
 }
 
 // Update sets what to observe.
-func (o *Observer) Update(spec cke.Cluster, identity cke.Identity) {
-	o.spec, o.identity = spec, identity
+func (o *Observer) Update(spec cke.Cluster, identity cke.Identity, last ...cke.Member) {
+	o.spec, o.identity, o.unlisted = spec, identity, identity.AskedUnlisted(last)
 }
 
 // Changed receives after something in the world has changed.
@@ -103,7 +104,11 @@ func (o *Observer) observe(ctx context.Context) cke.Observation {
 	err := o.d.call(ctx, Call{Port: "look", Name: "Etcd"}, nil, cke.Node{}, func(bool) error {
 		seen.Etcd = w.members(o.identity)
 		seen.Etcd.Elsewhere = w.elsewhere(cke.ToAskElsewhere(o.spec.Name, seen.Nodes, o.identity.Joins))
-		for _, m := range o.identity.AskedBeside() {
+		ask := o.identity.AskedBeside()
+		if seen.Etcd.Members == nil {
+			ask = append(ask, o.unlisted...)
+		}
+		for _, m := range ask {
 			e := w.endpoint(m.URL)
 			e.Join = m.Join.ID
 			seen.Etcd.Superseded = append(seen.Etcd.Superseded, e)

@@ -105,3 +105,32 @@ func TestDestroyed_AFencedNodeThatDiesAgainKeepsNothingWaiting(t *testing.T) {
 		s.unbroken(t)
 	})
 }
+
+// An operator cancels a recovery whose start is on record, and of whose members none ran: it is withdrawn, and the cluster continues as it was. One of which a
+// member ran is not canceled.
+func TestWithdrawStart_AnOperatorCancelsARecoveryThatStartedNothing(t *testing.T) {
+	for name, ran := range map[string]bool{"none ran": false, "one ran": true} {
+		t.Run(name, func(t *testing.T) {
+			play(t, 3, func(s *stage) {
+				calledDestroyed(t, s, asItIs)
+				was := s.Store().Identity()
+				s.order(destroyedOrders["recovery"])
+				if ran {
+					s.onceStarted(t, func() { s.Node("n1").TakePort(cke.DefaultPeerPort) })
+				} else {
+					s.onceStarted(t, s.Node("n1").PowerOff)
+					s.Node("n1").PowerOn()
+				}
+				s.ask(cke.TaskCancelRestore, "", "", "")
+				s.pass(10 * time.Minute)
+				now := s.Store().Identity()
+				_, lasts := now.Join(was.Joins[0].ID)
+				canceled := now.Incarnation.Life(was.Incarnation.ID) && lasts && s.runningOn("n1") == 1
+				if canceled == ran || len(s.asked()) > 0 {
+					t.Errorf("canceled %v: %s", canceled, s.told().Reason)
+				}
+				s.unbroken(t)
+			})
+		})
+	}
+}

@@ -74,7 +74,7 @@ func editQueue(key string, kind cke.QueueKind, kvs []*mvccpb.KeyValue, by string
 		guard = unchanged(key, kvs[0].ModRevision)
 		var r Request
 		if err := errors.Join(decode(key, kvs[0].Value, &r), json.Unmarshal(r.Args, &q)); err != nil {
-			return guard, clientv3.Op{}, err
+			return guard, clientv3.Op{}, queueUndecoded(key, kind, err)
 		}
 	}
 	q.Kind = kind
@@ -88,4 +88,10 @@ func editQueue(key string, kind cke.QueueKind, kvs []*mvccpb.KeyValue, by string
 	}
 	op, err := put(key, Request{Kind: requestQueues[kind], Args: args, At: time.Now().UTC(), By: by})
 	return guard, op, err
+}
+
+// queueUndecoded is why a queue is not changed: what is under way in it is not known.
+func queueUndecoded(key string, kind cke.QueueKind, err error) error {
+	return &cke.Error{Code: cke.CodeRecord, What: fmt.Sprintf("the %s queue at %s cannot be decoded, so it is not changed", kind, key), Unchanged: true, Err: err,
+		Facts: []string{"the queue stays stopped as long as it is there; without it its entries are gone, and leases that it had given end"}, Try: "etcdctl del " + key}
 }

@@ -263,3 +263,24 @@ func TestStore_NamesTheKeyOfAClusterThatCannotBeDecoded(t *testing.T) {
 	_, err = s.Spec(ctx, "prod")
 	named("the cluster file", s.keys.spec("prod"), err)
 }
+
+// A queue that cannot be decoded is not changed, neither by an operator nor by the leader: the error says what to do.
+func TestEditQueue_OneThatCannotBeDecodedSaysSo(t *testing.T) {
+	s := newStore(t)
+	ctx := testContext(t)
+	setCluster(t, s, "prod")
+	term := campaign(t, s, "prod", "a")
+	key := s.keys.request("prod", requestReboots)
+	for _, text := range []string{"{", `{"kind":"reboots","args":"x"}`} {
+		if _, err := s.client.Put(ctx, key, text); err != nil {
+			t.Fatal(err)
+		}
+		edit := func(q cke.Queue) (cke.Queue, error) { return q, errors.New("edited") }
+		for who, err := range map[string]error{"ckecli": s.EditQueue(ctx, "prod", cke.RebootQueue, "me@here", edit), "the leader": term.EditQueue(ctx, cke.RebootQueue, edit)} {
+			var e *cke.Error
+			if !errors.As(err, &e) || e.Code != cke.CodeRecord || e.Try != "etcdctl del "+key {
+				t.Errorf("%s, %s: %v", text, who, err)
+			}
+		}
+	}
+}

@@ -10,6 +10,11 @@ import (
 )
 
 func cancelRestore(in *Input, t cke.Task) Decision {
+	if inc := in.Identity.Incarnation; inc != nil && inc.State == cke.Restoring {
+		if o, can := in.withdrawal(); can {
+			return Decision{Operation: o, Part: true, Reason: askedFor(t, "the start of the restored members, of which none ran, is withdrawn, so that the recovery is canceled")}
+		}
+	}
 	o, why := cancellation(in)
 	if why != nil {
 		return refuse(t, why)

@@ -222,12 +222,8 @@ func (in *Input) allListed() []cke.Member {
 
 // lastList is the member list of this incarnation that was seen last, by whatever member; nil: none is known.
 func (in *Input) lastList() []cke.Member {
-	inc := in.Identity.Incarnation
-	switch {
-	case len(in.Seen.Etcd.Members) > 0:
+	if len(in.Seen.Etcd.Members) > 0 {
 		return in.Seen.Etcd.Members
-	case inc.Life(in.Before.Incarnation):
-		return in.Before.Etcd.Members
 	}
-	return nil
+	return in.Before.ListOf(in.Identity.Incarnation)
 }
