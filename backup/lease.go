@@ -96,6 +96,7 @@ func decodeLeases(b []byte) (c LeaseChange, err error) {
 type leaseBook struct {
 	at            int64 // the revision that is being restored
 	low           int64
+	whole         bool // a list had all leases, so that from there on what no list has is known to have ended
 	with, without leaseState
 	times         map[int64]int64 // what later lists say of the time granted, by id: changes up to the revision may name such leases
 }
@@ -141,9 +142,16 @@ func (b *leaseBook) observe(c LeaseChange, base int64) {
 		}
 		return
 	}
-	b.with.observe(c)
-	b.without.observe(c)
-	b.low = max(b.low, c.Low)
+	b.whole = b.whole || c.Reset
+	for _, s := range []*leaseState{&b.with, &b.without} {
+		s.observe(c)
+		if b.whole {
+			s.end(c.Low)
+		}
+	}
+	if b.whole {
+		b.low = max(b.low, c.Low)
+	}
 }
 
 // most is how many leases there are at most, if the full has some.
@@ -195,13 +203,20 @@ func (s *leaseState) observe(c LeaseChange) {
 	}
 	for _, id := range c.Gone { // a lease in both lists came and went
 		delete(s.known, id)
+		if s.referred[id] <= c.Low {
+			delete(s.referred, id)
+		}
 		if s.others {
 			s.gone[id] = struct{}{}
 		}
 	}
+}
+
+// end forgets leases that only changes up to a revision name: no list after that has them, so they had ended, and their keys with them.
+func (s *leaseState) end(low int64) {
 	for id, rev := range s.referred {
-		if rev <= c.Low {
-			delete(s.referred, id) // not in the list: it had ended, and its keys with it
+		if rev <= low {
+			delete(s.referred, id)
 		}
 	}
 }

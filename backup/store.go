@@ -281,7 +281,10 @@ func (s *Store) names(ctx context.Context) ([]Lineage, error) {
 		return nil, fmt.Errorf("list backups of %s: %w", s.Cluster, err)
 	}
 	byName := map[string]*Lineage{}
-	for _, o := range objects {
+	for i, o := range objects {
+		if i > 0 && o.Name == objects[i-1].Name {
+			continue // a listing of several pages may repeat an object
+		}
 		parts := strings.Split(o.Name, "/")
 		if len(parts) < 3 {
 			continue

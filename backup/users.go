@@ -57,12 +57,17 @@ func (u users) notes(c Chain) []string {
 }
 
 // byUsers puts those chains first whose full has the newest users and roles, and returns which those are: a full that was merged may have older ones than
-// a full from the cluster before it. Those of the cluster never go back, so nothing older than a full from it need be asked. One whose header cannot be
-// read keeps its place. Where it is known who is trusted, no other process changes the order.
+// a full from the cluster before it, and of two of one revision the one that is dated later may be the earlier one. Those of the cluster never go back, so
+// nothing of an earlier revision than a full from it need be asked. One whose header cannot be read keeps its place. Where it is known who is trusted,
+// no other process changes the order.
 func (s *Store) byUsers(ctx context.Context, chains []Chain) (_ []Chain, newest UsersState, err error) {
 	of := map[string]UsersState{}
 	var unread []string
+	since := int64(0) // the revision of a full from the cluster
 	for _, c := range chains {
+		if c.Full.Revision < since {
+			break
+		}
 		h, err := ReadHeader(ctx, s.Bucket, c.Full.Place)
 		switch {
 		case IsDamage(err), errors.Is(err, ErrNotFound):
@@ -75,7 +80,7 @@ func (s *Store) byUsers(ctx context.Context, chains []Chain) (_ []Chain, newest 
 		}
 		of[c.Full.Name()], newest = h.Users(), newest.Later(h.Users())
 		if !h.Merged {
-			break
+			since = c.Full.Revision
 		}
 	}
 	for _, name := range unread {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/peer"
@@ -54,6 +55,9 @@ func takeFull(ctx context.Context, c *Config, k *cluster, o *observer, revision 
 		if err := k.reaches(ctx, known.RaftIndex); err != nil {
 			return h, err
 		}
+	}
+	if p := known.Place; p.Revision == h.Place.Revision && !h.Place.Time.After(p.Time) {
+		h.Place.Time = p.Time.Add(time.Millisecond) // the newest by name has to be the one with the newest users, roles and leases, whatever the clocks
 	}
 	written := content.FlushAhead(c.Bucket)
 	hashes, err := early.hash(ctx, h.Last)

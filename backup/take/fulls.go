@@ -65,7 +65,7 @@ func (s *session) startFull() {
 	s.full = done
 	// It must reach the run that continues, or changes would be missing between them, and be the newest full: that has the users and roles that count.
 	revision := max(s.at.begins-1, s.stored, s.owed, s.t.newestMerged().Last)
-	known := backup.Header{Stored: s.stored, After: s.at.after, RaftIndex: s.at.known.index, AuthRevision: s.authNow.Revision, AuthEnabled: s.authNow.Enabled}
+	known := backup.Header{Place: s.t.newestFull(), Stored: s.stored, After: s.at.after, RaftIndex: s.at.known.index, AuthRevision: s.authNow.Revision, AuthEnabled: s.authNow.Enabled}
 	c, doubt := s.t.c, s.asDoubted()
 	c.Guard = s.t.guard
 	s.t.setFull(true)

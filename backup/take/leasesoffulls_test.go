@@ -206,3 +206,18 @@ func TestFlush_OfAnotherHistoryIsRefused(t *testing.T) {
 	}
 	r.Abandon()
 }
+
+// A daemon that led before may store a full late. The one that leads now does not know of it, and its lists of leases lead on from there all the same.
+func TestLeases_ChangeAfterAFullOfAnotherDaemon(t *testing.T) {
+	l := startLeases(t)
+	l.Put("c", "1")
+	other := l.config
+	other.Scratch = t.TempDir()
+	if _, err := take.Full(etcdtest.Context(t), other); err != nil {
+		t.Fatal(err)
+	}
+	later := l.grant(3600)
+	l.Flush() // a delta that ends where that full does
+	l.store("leased", clientv3.WithLease(later))
+	l.same()
+}

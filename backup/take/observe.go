@@ -41,9 +41,11 @@ type observer struct {
 	// What follows is used by one flush at a time.
 	known  map[int64]int64    // what the stream has been told of; nil: nothing, tell all
 	listed []int64            // what was in seen when the list was made
+	shown  uint64             // how far the log was committed when leases were listed last: they are of no later entry
 	index  uint64             // how far the member that made it had applied the log
 	hashes chan []backup.Hash // gives the hash that was asked for with a delta; nil: none was
-	// later are the lists that may be of a later revision than the end of their delta: a full merged up to there lacks what they say.
+	// later are the lists that may be of a later revision than the end of their delta, or of that one: a full merged up to there, or one that
+	// another daemon took there, lacks what they say.
 	later []backup.LeaseChange
 }
 
@@ -115,10 +117,20 @@ func (o *observer) leases(ctx context.Context, revision int64) (backup.LeaseChan
 	}
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
+	if src.status.RaftAppliedIndex < o.shown { // a list from before the last one would take back what that has shown
+		if _, err := o.k.caughtUp(ctx, src.endpoint); err != nil {
+			return backup.LeaseChange{}, fmt.Errorf("wait for a member that lags: %w", err)
+		}
+	}
 	list, err := cli.Leases(ctx)
 	if err != nil {
 		return backup.LeaseChange{}, fmt.Errorf("list leases: %w", err)
 	}
+	after, err := cli.Status(ctx, src.endpoint)
+	if err != nil {
+		return backup.LeaseChange{}, fmt.Errorf("ask how far the leases are that were listed: %w", err)
+	}
+	o.shown = max(o.shown, after.RaftIndex)
 	o.index = src.status.RaftAppliedIndex
 	c := backup.LeaseChange{Low: src.status.Header.Revision, High: list.ResponseHeader.GetRevision()}
 	c.High = max(c.High, c.Low)
@@ -211,10 +223,10 @@ func (o *observer) fullEnds(revision int64) {
 	o.full = max(o.full, revision)
 }
 
-// lists are those for a delta: the newest if there is one, after those before it that are of a later revision than the end of the delta
-// before. A reader of the deltas from this one on has not read these.
+// lists are those for a delta: the newest if there is one, after those before it that are of no earlier revision than the end of the delta
+// before. A reader of the deltas from this one on has not read these, and the full that it starts from may be of a time before them.
 func (o *observer) lists(before int64, newest ...backup.LeaseChange) []backup.LeaseChange {
-	o.later = append(slices.DeleteFunc(o.later, func(c backup.LeaseChange) bool { return c.High <= before }), newest...)
+	o.later = append(slices.DeleteFunc(o.later, func(c backup.LeaseChange) bool { return c.High < before }), newest...)
 	return o.later
 }
 

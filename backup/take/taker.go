@@ -1,6 +1,7 @@
 package take
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -99,6 +100,17 @@ func (t *Taker) newestMerged() backup.Header {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.merged
+}
+
+// newestFull is the place of the full that is listed as the newest, as far as is known.
+func (t *Taker) newestFull() backup.Place {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	full, merged := backup.FullPlace(t.c.Cluster, t.c.Lineage, t.status.FullRevision, t.status.FullTime), t.merged.Place
+	if cmp.Or(cmp.Compare(merged.Revision, full.Revision), merged.Time.Compare(full.Time)) > 0 {
+		return merged
+	}
+	return full
 }
 
 func (t *Taker) ask(ctx context.Context, full bool) (backup.Header, error) {

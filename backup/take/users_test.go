@@ -3,6 +3,7 @@ package take_test
 import (
 	"context"
 	"errors"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -151,5 +152,58 @@ func TestExtract_NotesUsersOfAnEarlierFull(t *testing.T) {
 	}
 	if !strings.Contains(strings.Join(x.Notes, "; "), "users and roles are those of full") {
 		t.Errorf("revision %d comes back with users and roles of before revision %d of theirs, notes %q", x.Revision, users.AuthRevision, x.Notes)
+	}
+}
+
+// Users and roles change without a revision, and clocks of two hosts differ: of two fulls of one revision the one that was taken later is restored, and
+// kept, whatever their dates.
+func TestExtract_UsersOfTwoFullsOfOneRevision(t *testing.T) {
+	t.Parallel()
+	s := etcdtest.Start(t, etcdtest.Options{})
+	ctx := etcdtest.Context(t)
+	c := taketest.Config(s, backuptest.NewMemory())
+	(&taketest.Rig{T: t, Server: s}).Put("a", "1")
+	ahead := c
+	ahead.Now = func() time.Time { return time.Now().Add(time.Minute) }
+	r := taketest.Start(t, s, ahead)
+	r.Await(take.FullStored)
+	if err := r.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Client.UserAdd(ctx, "later", "secret"); err != nil {
+		t.Fatal(err)
+	}
+	c.Scratch = t.TempDir()
+	users, err := take.Full(ctx, c) // as an earlier version took it: it is dated before the other one
+	if err != nil {
+		t.Fatal(err)
+	}
+	restores := func(what string) {
+		out := filepath.Join(t.TempDir(), "out")
+		x, err := r.Store().Extract(ctx, backup.At{}, out, backup.ExtractOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		info, err := backup.InspectSnapshot(out)
+		if err != nil || info.AuthRevision != users.AuthRevision || len(x.Notes) > 0 {
+			t.Errorf("%s, from %s: users and roles of revision %d, want %d; notes %q, error %v", what, x.Full, info.AuthRevision, users.AuthRevision, x.Notes, err)
+		}
+	}
+	restores("the newest state")
+	r = taketest.Start(t, s, c)
+	newest := r.Await(take.FullStored).Header // the newest by date has users of before
+	if _, err := r.Store().Prune(ctx, cke.Retention{Last: 1}, false); err != nil {
+		t.Fatal(err)
+	}
+	l, err := r.Store().Lineage(ctx, c.Lineage)
+	if err != nil || len(l.Fulls) != 1 || l.Fulls[0].Name() != newest.Place.Name() {
+		t.Errorf("kept: %v, want %s; %v", l.Fulls, newest.Place.Name(), err)
+	}
+	restores("the newest state after a prune")
+	r.Put("b", "1")
+	r.Flush()
+	restores("a state with a delta")
+	if err := r.Stop(); err != nil {
+		t.Fatal(err)
 	}
 }
