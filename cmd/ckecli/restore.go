@@ -334,14 +334,17 @@ func (r *restoring) followOpen(ctx context.Context, t cke.Task, newest int64, te
 	f.About = func(s cke.Status) bool { return s.Health == cke.HealthRestoring }
 	f.Declared = follow.DeclaredStill(r.cluster)
 	restored, calledOff := "", false
+	var since []cke.Record // the records since the order, the newest first
 	st, err := f.Until(ctx, func(s cke.Status) bool {
 		if restored == "" {
 			id, err := r.store.Identity(ctx, r.cluster)
 			switch inc := id.Incarnation; {
 			case err != nil || inc == nil:
-			case inc.Restore == nil || inc.Restore.ID != t.ID:
-				calledOff = true
-				return true
+			case inc.Restore == nil || inc.Restore.ID != t.ID: // the record that says why ends after that
+				records, err := r.store.Records(ctx, r.cluster, 0)
+				since = slices.DeleteFunc(records, func(rec cke.Record) bool { return rec.ID <= newest })
+				calledOff = err == nil && !slices.ContainsFunc(since, endsRestore)
+				return calledOff
 			case inc.State == cke.Formed:
 				restored = inc.ID
 			}
@@ -349,13 +352,14 @@ func (r *restoring) followOpen(ctx context.Context, t cke.Task, newest int64, te
 		return restored != "" && s.Incarnation == restored && slices.Contains([]cke.Health{cke.HealthReady, cke.HealthUpdating, cke.HealthDegraded}, s.Health)
 	})
 	if err == nil && calledOff {
-		records, err := r.store.Records(ctx, r.cluster, 0)
-		if err != nil {
-			return st, err
-		}
-		return st, notRestored(r.cluster, slices.DeleteFunc(records, func(rec cke.Record) bool { return rec.ID <= newest }), r.app.again(r.cluster, "history"))
+		return st, notRestored(r.cluster, since, r.app.again(r.cluster, "history"))
 	}
 	return st, detached(ctx, err, "the restore of "+r.cluster+" is under way, and cke continues with it", r.app.again(r.cluster, "history -f"))
+}
+
+// endsRestore reports whether an operation runs that may end a restore.
+func endsRestore(r cke.Record) bool {
+	return r.State == cke.RecordRunning && (r.Operation == op.Restore{}.Name() || r.Operation == op.CancelRestore{}.Name())
 }
 
 // notRestored is why a restore that was on record replaced nothing, by the records since, the newest first.

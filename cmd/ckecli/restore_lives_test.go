@@ -166,6 +166,60 @@ func TestRestore_TheOrderHasNoStateFromAHostWithoutTheKeyFile(t *testing.T) {
 	}
 }
 
+// A restore ends in the store before its record does: the command waits for the record, which says why.
+func TestRestore_SaysWhyItWasCalledOffOnceTheRecordHasEnded(t *testing.T) {
+	h := newBackedUpHouse(t)
+	h.withStore(t, "backup: {target: \""+h.url+"\"}\n")
+	l := h.lead("prod")
+	formed := h.form(l)
+	over := make(chan struct{}, 100)
+	h.opened = func(s store) store { return noticing{store: s, over: over} }
+	c := h.start("restore", "--confirm", "prod")
+	task := h.awaitTask()
+	begun := l.begin(cke.Record{Operation: "begin-restore", Task: task.ID})
+	inc := cke.Incarnation{ID: "b1", State: cke.Restoring, Restore: &cke.Restoration{ID: task.ID, Order: *task.Restore, Before: formed.Incarnation}}
+	if err := l.term.BeginRestore(h.ctx(), inc); err != nil {
+		t.Fatal(err)
+	}
+	l.end(begun)
+	restoring := threeServing(1)
+	restoring.Health = cke.HealthRestoring
+	l.status(restoring)
+	work := l.begin(cke.Record{Operation: "restore", Targets: []string{"cp1"}})
+	c.stderr.awaitTimes(t, "restore", 1)
+	if err := l.term.CancelRestore(h.ctx(), inc); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // the second time that it reads so, it did not end the first time
+		l.status(restoring)
+		select {
+		case <-over:
+		case <-c.ended:
+			t.Fatalf("it ended before the record did: %s", c.stderr)
+		}
+	}
+	why := &cke.Error{Code: cke.CodeNotStored, What: "the last writes could not be stored, so the restore was called off"}
+	work.State, work.EndedAt, work.Error, work.Code, work.Refusal = cke.RecordFailed, work.StartedAt, why.Error(), why.Code, cke.RefusalOf(why)
+	l.put(work)
+	l.status(threeServing(1))
+	c.must(exitFailed)
+	contains(t, c.stderr.String(), "error["+string(cke.CodeNotStored)+"]: the last writes could not be stored, so the restore was called off")
+}
+
+// noticing is a store that says so whenever an identity without a restore was read after one with it.
+type noticing struct {
+	store
+	over chan struct{}
+}
+
+func (n noticing) Identity(ctx context.Context, cluster string) (cke.Identity, error) {
+	id, err := n.store.Identity(ctx, cluster)
+	if err == nil && id.Incarnation != nil && id.Incarnation.Restore == nil {
+		n.over <- struct{}{}
+	}
+	return id, err
+}
+
 // unreadable is a store of which something cannot be read.
 type unreadable struct {
 	store
