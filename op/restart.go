@@ -57,7 +57,7 @@ func (r RestartMember) Stages() []Stage {
 	}
 	if NeedsSnapshot(cmp.Or(r.Runs, r.Join.Etcd.Version), r.Etcd.Version) {
 		stages = append(stages, move, Stage{{Name: "stop", Node: n, Limit: stopLimit, Run: r.stopUnlessWritten, Away: true}},
-			Stage{{Name: "snapshot", Node: n, Run: r.snapshot, Away: true}}, serve)
+			Stage{{Name: "snapshot", Node: n, Run: r.snapshot, Away: true}}, Stage{{Name: "serve", Node: n, Limit: serveLimit, Run: r.written}})
 	}
 	return append(stages, move, stop, Stage{{Name: "start", Node: n, Run: r.start, Away: true}}, serve)
 }
@@ -109,8 +109,7 @@ func (r RestartMember) stopUnlessWritten(ctx context.Context, e Env) error {
 		return err
 	}
 	j, lasts := id.Join(r.Join.ID)
-	n := len(j.Etcd.ExtraArgs)
-	if !lasts || n == 0 || j.Etcd.ExtraArgs[n-1] != snapshotAlways {
+	if !lasts || !WritesSnapshots(j.Etcd) {
 		return r.stop(ctx, e)
 	}
 	c, err := e.Machines.Machine(r.Join.Node).Container(ctx, r.Join)
@@ -160,10 +159,16 @@ func isSpare(ctx context.Context, e Env, j cke.Join) bool {
 // snapshotAlways makes etcd write a snapshot after every entry. Of an argument that is given twice etcd takes the last.
 const snapshotAlways = "--snapshot-count=1"
 
+// WritesSnapshots reports whether a member that runs so writes a snapshot after every entry.
+func WritesSnapshots(o cke.EtcdOptions) bool {
+	n := len(o.ExtraArgs)
+	return n > 0 && o.ExtraArgs[n-1] == snapshotAlways
+}
+
 // Lasting returns the options without what is set only for a while, before a minor that cannot read old logs.
 func Lasting(o cke.EtcdOptions) cke.EtcdOptions {
-	if n := len(o.ExtraArgs); n > 0 && o.ExtraArgs[n-1] == snapshotAlways {
-		o.ExtraArgs = o.ExtraArgs[:n-1]
+	if WritesSnapshots(o) {
+		o.ExtraArgs = o.ExtraArgs[:len(o.ExtraArgs)-1]
 	}
 	o.ExtraArgs = slices.Clip(o.ExtraArgs)
 	return o
@@ -197,6 +202,23 @@ func (r RestartMember) snapshot(ctx context.Context, e Env) error {
 		return fmt.Errorf("the member on %s was started as it was, and has written no snapshot: %w", r.Join.Node.Name(), cke.ErrConflict)
 	}
 	return nil
+}
+
+// appliedOften is how often a member was seen to have applied more, so that it has written snapshots of all that it had applied when it
+// started: it applies nothing further before it has begun one of what it applied last, and ends those when it stops.
+const appliedOften = 3
+
+// written waits until the member serves, or has written its snapshot. While clients write more than it can write snapshots of, it serves
+// nobody, however long it has.
+func (r RestartMember) written(ctx context.Context, e Env) error {
+	applied, more := uint64(0), -1
+	return awaitLoaded(ctx, e, r.Join, func(s cke.EndpointStatus) bool {
+		if s.Problem == "" && s.RaftApplied > applied {
+			applied = s.RaftApplied
+			more++
+		}
+		return readsLinearizably(s) || more >= appliedOften
+	})
 }
 
 // authorities writes whom the member is to trust from its next start on.

@@ -145,6 +145,34 @@ func TestVersions_GoUpFromMinorToMinor(t *testing.T) {
 	play(t, 3, func(s *stage) { s.climb(t, nil) })
 }
 
+// While clients write more than a member can write snapshots of, it writes one all the same, and serves nobody until it runs 3.7: also
+// if a daemon ends before that.
+func TestVersions_GoUpWhileClientsWriteMuch(t *testing.T) {
+	t.Parallel()
+	for _, killed := range []bool{false, true} {
+		play(t, 3, func(s *stage) {
+			s.eachNode(func(n *sim.Node) { n.Strain(true) })
+			ended := map[cke.JoinID]bool{}
+			s.Judge = func(_ int, c sim.Call) sim.Verdict {
+				for _, j := range s.Store().Identity().Joins {
+					if killed && c.Port == "etcd" && c.Name == "Endpoint" && op.WritesSnapshots(j.Etcd) && !ended[j.ID] {
+						ended[j.ID] = true
+						return sim.KillBefore
+					}
+				}
+				return sim.Proceed
+			}
+			s.climb(t, nil)
+			if killed && len(ended) != 3 {
+				t.Errorf("%d daemons ended", len(ended))
+			}
+			for _, v := range s.Violations() {
+				t.Error(v)
+			}
+		})
+	}
+}
+
 // climb forms a cluster of 3.5 and brings it to 3.7; wrap is for mutations from 3.6 on.
 func (s *stage) climb(t *testing.T, wrap func(op.Env) op.Env) {
 	for _, version := range []string{"3.5.35", "3.6.16", "3.7.3"} {
@@ -157,10 +185,11 @@ func (s *stage) climb(t *testing.T, wrap func(op.Env) op.Env) {
 		if len(s.drivers) == 0 {
 			s.daemon()
 		}
-		if !s.until(convergence, s.changed) && wrap == nil {
+		if !s.until(convergence, func() bool { s.succeed(); return s.changed() }) && wrap == nil {
 			dec, _ := s.latest().now()
 			t.Fatalf("%s: %s\n%v", version, describeDecision(1, dec), s.faults(s.declared()...))
 		}
+		s.Write("n1", version)
 	}
 }
 

@@ -218,7 +218,7 @@ func (g *group) own(w *World, l, p process, running []process) {
 		w.violated("the member on %s runs 3.%d and cannot read its log", p.c.node.name, p.runs.minor)
 		p.c.crash(2, unreadable)
 		return
-	case slices.Contains(p.c.spec.Join.Etcd.ExtraArgs, "--snapshot-count=1"):
+	case p.c.writesSnapshots():
 		p.snapshot = p.commit
 	}
 	if p.runs.over && w.reach(l, p) {
@@ -228,6 +228,14 @@ func (g *group) own(w *World, l, p process, running []process) {
 		}
 	}
 }
+
+// writesSnapshots reports whether a member that runs so writes a snapshot after every entry.
+func (c *container) writesSnapshots() bool {
+	return slices.Contains(c.spec.Join.Etcd.ExtraArgs, "--snapshot-count=1")
+}
+
+// strained reports whether it falls behind by that.
+func (c *container) strained() bool { return c.node.strained && c.writesSnapshots() }
 
 // raise lets a member raise NOSPACE, which nobody expects.
 func (g *group) raise(w *World, l process, running []process, id uint64) {

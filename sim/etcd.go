@@ -105,6 +105,11 @@ func (w *World) endpoint(url string) cke.EndpointStatus {
 	if c.node.trickles {
 		s.RaftApplied -= min(s.RaftApplied, farBehind)
 	}
+	behind := c.strained()
+	if behind {
+		since := uint64(w.now().Sub(c.StartedAt).Milliseconds() / 100)
+		s.RaftApplied -= min(s.RaftApplied, farBehind-min(farBehind-1, since))
+	}
 	d := m.apply()
 	s.DBSize, s.DBSizeInUse = d.file, d.told
 	for _, l := range m.members() {
@@ -117,7 +122,7 @@ func (w *World) endpoint(url string) cke.EndpointStatus {
 	s.CertNotBefore, s.CertNotAfter = worth.NotBefore, worth.NotAfter
 	if l, _, _, ok := w.leads(c); ok {
 		s.LeaderID = hexID(l.id)
-		if s.Linearizable = !s.Learner; s.Linearizable { // the read waits until the member is level with the leader
+		if s.Linearizable = !s.Learner && !behind; s.Linearizable { // the read waits until the member is level with the leader
 			s.RaftTerm, s.Revision = l.term, l.apply().revision()
 		}
 	} else if s.Learner && m.runs.follows != 0 { // it never campaigns, and names the leader that it heard last

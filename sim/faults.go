@@ -136,6 +136,12 @@ func (n *Node) Trickle(on bool) {
 	n.change(fmt.Sprintf("members fall behind: %v", on), func() { n.trickles = on })
 }
 
+// Strain lets clients write more than a member on the node can write snapshots of, if it is to write one after every entry: it applies
+// more and more, and serves nobody.
+func (n *Node) Strain(on bool) {
+	n.change(fmt.Sprintf("members that write snapshots fall behind: %v", on), func() { n.strained = on })
+}
+
 // SlowStart lets members on the node read their databases for so long after each start before they answer clients.
 func (n *Node) SlowStart(d time.Duration) {
 	n.change(fmt.Sprintf("members start slowly: %v", d), func() { n.loads = d })

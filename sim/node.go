@@ -32,6 +32,7 @@ type Node struct {
 	liesOfData bool
 	slowVolume bool          // looks into a volume do not end in time
 	trickles   bool          // members on it receive nothing that is new
+	strained   bool          // members on it that write a snapshot after every entry keep up with nobody
 	loads      time.Duration // how long a member on it reads its database before it answers clients
 	// rejoined is when a member on the node could speak with others again; zero: it always could.
 	rejoined time.Time

@@ -14,7 +14,11 @@ import (
 // drift: a member runs with other options than declared. One is restarted at a time, followers first, the leader last;
 // the next waits until all voters are healthy again.
 func drift(in *Input) verdict {
-	for j := range inTurn(in) {
+	turn := slices.Collect(inTurn(in))
+	if i := slices.IndexFunc(turn, in.heldBySnapshots); i > 0 { // all others wait for that one
+		turn[0], turn[i] = turn[i], turn[0]
+	}
+	for _, j := range turn {
 		m, there := in.listed(j)
 		if _, wanted := in.declared(j); !wanted || !there || in.silent(j) {
 			continue // a machine that does not answer cannot restart what runs on it; others may be seen to
@@ -69,6 +73,13 @@ func drift(in *Input) verdict {
 		return act(restart, j.Node.Name()+" "+told).voluntary()
 	}
 	return pass()
+}
+
+// heldBySnapshots reports whether a voter answers and does not serve, since it writes a snapshot after every entry while clients write more
+// than that allows: it serves once it is restarted without that, and not by waiting.
+func (in *Input) heldBySnapshots(j cke.Join) bool {
+	e := in.reply(j)
+	return op.WritesSnapshots(j.Etcd) && e.MemberID != "" && e.Problem == "" && !e.Linearizable && !e.Learner
 }
 
 // optionsOf is how a member is to run: as declared, but for its volume and its ports, which a membership keeps.

@@ -119,6 +119,9 @@ func mayRestart(in *Input, m cke.Member) gate {
 	if g := leaseGate(in, m); g != open {
 		return g
 	}
+	if j := in.joinOf(m); j != nil && in.heldBySnapshots(*j) {
+		return gate(t.Pause(0))
+	}
 	if g := allWell(t.besides(in, m)); g != open {
 		return g
 	}
@@ -196,7 +199,7 @@ func allWell(t tally) gate {
 func noneLags(in *Input) gate {
 	for _, j := range in.Identity.Joins {
 		m, there := in.listed(j)
-		if behind := lag(in, in.reply(j)); there && !m.Learner && behind >= op.MaxLag {
+		if behind := lag(in, in.reply(j)); there && !m.Learner && behind >= op.MaxLag && !in.heldBySnapshots(j) {
 			return gate(fmt.Sprintf("%s is %s behind the leader", j.Node.Name(), cke.Plural(behind, "entry", "entries")))
 		}
 	}
