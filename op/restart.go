@@ -209,7 +209,7 @@ func (r RestartMember) snapshot(ctx context.Context, e Env) error {
 const appliedOften = 3
 
 // written waits until the member serves, or has written its snapshot. While clients write more than it can write snapshots of, it serves
-// nobody, however long it has.
+// no client, however long it has.
 func (r RestartMember) written(ctx context.Context, e Env) error {
 	applied, more := uint64(0), -1
 	return awaitLoaded(ctx, e, r.Join, func(s cke.EndpointStatus) bool {

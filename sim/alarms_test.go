@@ -145,7 +145,7 @@ func TestVersions_GoUpFromMinorToMinor(t *testing.T) {
 	play(t, 3, func(s *stage) { s.climb(t, nil) })
 }
 
-// While clients write more than a member can write snapshots of, it writes one all the same, and serves nobody until it runs 3.7: also
+// While clients write more than a member can write snapshots of, it writes one all the same, and serves no client until it runs 3.7: also
 // if a daemon ends before that.
 func TestVersions_GoUpWhileClientsWriteMuch(t *testing.T) {
 	t.Parallel()

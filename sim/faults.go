@@ -137,7 +137,7 @@ func (n *Node) Trickle(on bool) {
 }
 
 // Strain lets clients write more than a member on the node can write snapshots of, if it is to write one after every entry: it applies
-// more and more, and serves nobody.
+// more and more, and serves no client.
 func (n *Node) Strain(on bool) {
 	n.change(fmt.Sprintf("members that write snapshots fall behind: %v", on), func() { n.strained = on })
 }
