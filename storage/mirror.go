@@ -11,8 +11,12 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// relistPause is how long a mirror waits after the store failed it.
-const relistPause = 200 * time.Millisecond
+const (
+	// relistPause is how long a mirror waits after the store failed it.
+	relistPause = 200 * time.Millisecond
+	// mostRanges is how many ranges a mirror can have.
+	mostRanges = 4
+)
 
 // mirror follows key ranges without a gap: it lists them at one revision and watches from the next. It lists again
 // when the watch ends, be it that the store went away, a member lost its quorum, or compaction went past us, and when the store went back.
@@ -77,51 +81,50 @@ func (m mirror) follow(ctx context.Context, kvs map[string]*mvccpb.KeyValue, rev
 	ctx, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))
 	var wg sync.WaitGroup
 	defer wg.Wait()
-	defer cancel()
-	merged := make(chan clientv3.WatchResponse)
-	for _, r := range m.ranges {
-		watch := m.s.client.Watch(ctx, r.start, r.options(clientv3.WithRev(rev))...)
-		wg.Go(func() {
-			for resp := range watch {
-				select {
-				case merged <- resp:
-				case <-ctx.Done():
-				}
-			}
-			select {
-			case merged <- clientv3.WatchResponse{Canceled: true}:
-			case <-ctx.Done():
-			}
-		})
+	var watches [mostRanges]clientv3.WatchChan // nil: there are fewer ranges
+	for i, r := range m.ranges {
+		watches[i] = m.s.client.Watch(ctx, r.start, r.options(clientv3.WithRev(rev))...)
 	}
+	defer func() { // all that they started ends
+		cancel()
+		for _, watch := range watches[:len(m.ranges)] {
+			for range watch {
+			}
+		}
+	}()
 	type answer struct {
 		sample
 		holds bool
 		err   error
 	}
 	answers := make(chan answer)
+	var next sample // of what is there: whether the store has it is asked when the timer fires
+	timer := time.NewTimer(m.s.period)
+	defer timer.Stop()
 	ask := func(s sample) {
-		wg.Go(func() {
-			select {
-			case <-time.After(m.s.period):
-			case <-ctx.Done():
-				return
-			}
-			holds, err := m.holds(ctx, s)
-			select {
-			case answers <- answer{s, holds, err}:
-			case <-ctx.Done():
-			}
-		})
+		next = s
+		timer.Reset(m.s.period)
 	}
 	ask(sampleOf(kvs))
 	doubted := false
 	for {
+		var resp clientv3.WatchResponse
+		watched := true
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-back:
 			return errWentBack
+		case <-timer.C:
+			s := next
+			wg.Go(func() {
+				holds, err := m.holds(ctx, s)
+				select {
+				case answers <- answer{s, holds, err}:
+				case <-ctx.Done():
+				}
+			})
+			continue
 		case a := <-answers:
 			if a.err != nil || a.holds || !a.of(kvs) {
 				doubted = false
@@ -137,13 +140,20 @@ func (m mirror) follow(ctx context.Context, kvs map[string]*mvccpb.KeyValue, rev
 			}
 			doubted = true
 			ask(a.sample)
-		case resp := <-merged:
-			if err := resp.Err(); err != nil {
-				return err
-			}
-			if n := len(resp.Events); n > 0 {
-				m.changed(kvs, m.apply(kvs, resp.Events), resp.Events[n-1].Kv.ModRevision)
-			}
+			continue
+		case resp, watched = <-watches[0]:
+		case resp, watched = <-watches[1]:
+		case resp, watched = <-watches[2]:
+		case resp, watched = <-watches[3]:
+		}
+		if !watched {
+			resp.Canceled = true
+		}
+		if err := resp.Err(); err != nil {
+			return err
+		}
+		if n := len(resp.Events); n > 0 {
+			m.changed(kvs, m.apply(kvs, resp.Events), resp.Events[n-1].Kv.ModRevision)
 		}
 	}
 }

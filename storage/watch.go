@@ -88,12 +88,28 @@ func (s *Store) WatchClusters(ctx context.Context) <-chan []string {
 // WatchCluster delivers the cluster's state: at once, and after every change to any of it. A slow reader misses what
 // lies between, never the newest. The channel closes when ctx or the store is done.
 func (s *Store) WatchCluster(ctx context.Context, cluster string) <-chan ClusterState {
-	return latest(ctx, s, func(ctx context.Context, emit func(ClusterState)) {
-		mirror{s: s, ranges: []keyRange{under(s.keys.cluster(cluster)), one(s.keys.globalSSHKey()), one(s.keys.globalBackupCredentials())},
-			changed: func(kvs map[string]*mvccpb.KeyValue, _ []string, _ int64) {
-				emit(s.clusterState(cluster, kvs))
-			}}.run(ctx)
+	return latest(ctx, s, func(ctx context.Context, emit func(ClusterState)) { s.mirrorOf(cluster, emit).run(ctx) })
+}
+
+// FollowCluster is WatchCluster for one who is never slow: it calls changed with each state, one after the other, until ctx or the store
+// is done.
+func (s *Store) FollowCluster(ctx context.Context, cluster string, changed func(ClusterState)) {
+	ctx, cancel := context.WithCancel(ctx)
+	unhook := context.AfterFunc(s.ctx, cancel)
+	following := s.spawn(func() {
+		defer cancel()
+		defer unhook()
+		s.mirrorOf(cluster, changed).run(ctx)
 	})
+	if !following {
+		cancel()
+	}
+}
+
+// mirrorOf is a mirror of all that a cluster's state consists of.
+func (s *Store) mirrorOf(cluster string, changed func(ClusterState)) mirror {
+	return mirror{s: s, ranges: []keyRange{under(s.keys.cluster(cluster)), one(s.keys.globalSSHKey()), one(s.keys.globalBackupCredentials())},
+		changed: func(kvs map[string]*mvccpb.KeyValue, _ []string, _ int64) { changed(s.clusterState(cluster, kvs)) }}
 }
 
 // clusterState reads the state out of a mirror. What cannot be read is logged and left out; of requests there is what their keys say.

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -67,14 +68,18 @@ func (s daemonStore) lead(ctx context.Context, cluster string) (*term, error) {
 		return nil, err
 	}
 	lead := &term{Term: t, store: s.Store, leader: cke.Leader{Host: s.host, Term: t.Number(), Since: time.Now().UTC()}, changed: make(chan struct{}, 1)}
-	states := s.Store.WatchCluster(t.Context(), cluster)
-	var first storage.ClusterState
+	lead.state.Store(&storage.ClusterState{})
+	first := make(chan struct{})
+	told := sync.OnceFunc(func() { close(first) })
+	s.Store.FollowCluster(t.Context(), cluster, func(state storage.ClusterState) {
+		lead.follow(state)
+		told()
+	})
 	select {
-	case first = <-states: // host keys are known before any node is dialled; the zero value when the term has ended already
+	case <-first: // host keys are known before any node is dialled
+	case <-t.Done(): // it has ended already
 	case <-ctx.Done(): // the term has no time to begin
 	}
-	lead.state.Store(&first)
-	go lead.follow(states)
 	return lead, nil
 }
 
@@ -90,14 +95,12 @@ type term struct {
 
 var _ server.Term = (*term)(nil)
 
-// follow turns changes in the store into wake-ups until the term ends.
-func (t *term) follow(states <-chan storage.ClusterState) {
-	for state := range states {
-		t.state.Store(&state)
-		select {
-		case t.changed <- struct{}{}:
-		default:
-		}
+// follow turns changes in the store into wake-ups.
+func (t *term) follow(state storage.ClusterState) {
+	t.state.Store(&state)
+	select {
+	case t.changed <- struct{}{}:
+	default:
 	}
 }
 
