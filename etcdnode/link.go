@@ -57,7 +57,7 @@ func (l *link) run(ctx context.Context) {
 		s, err := l.connect(ctx)
 		if ctx.Err() != nil {
 			if s != nil {
-				s.close()
+				s.last(ctx)
 			}
 			return
 		}
@@ -65,11 +65,7 @@ func (l *link) run(ctx context.Context) {
 		wait := min(pause.NextBackOff(), reconnectMax)
 		if err == nil {
 			pause.Reset()
-			select {
-			case <-ctx.Done():
-			case <-s.ctx.Done():
-			}
-			s.close()
+			s.last(ctx)
 			l.set(nil, unreachable(l.node, s.ended()), false)
 			// Many nodes lose their connection in the same moment; they do not all come back in the same moment.
 			wait = rand.N(reconnectMin)

@@ -21,13 +21,14 @@ const clientVersion = "SSH-2.0-cke"
 const engineSocket = "/var/run/docker.sock"
 
 // session is one SSH connection to a node, with the node's engine behind it. It is never mended: once it is done, the
-// link makes another.
+// link makes another. It must be served, by last.
 type session struct {
 	node   cke.Node
 	wire   *wire
 	ssh    ssh.Conn
 	engine *docker
 	faults *faults
+	asked  asked
 	// recovered is called after an engine that kept a ping waiting has answered it; nil: nobody asks.
 	recovered func()
 
@@ -53,8 +54,7 @@ func (f *Fleet) connect(ctx context.Context, n cke.Node, check *hostKeyCheck, re
 		return nil, err
 	}
 	s := &session{node: n, faults: &f.faults, recovered: recovered}
-	asked, err := s.handshake(a, check, signers)
-	if err != nil {
+	if s.asked, err = s.handshake(a, check, signers); err != nil {
 		return nil, explainHandshake(a, n, check, err)
 	}
 	a.end()
@@ -72,7 +72,6 @@ func (f *Fleet) connect(ctx context.Context, n cke.Node, check *hostKeyCheck, re
 	}
 	s.engine.reach = &f.reach
 	s.ctx, s.end = context.WithCancel(context.Background())
-	s.spawn(func() { s.serve(asked) })
 	s.checkLater(keepAliveEvery)
 	return s, nil
 }
@@ -175,9 +174,20 @@ func (s *session) safely(what string, do func() error) (err error) {
 	return do()
 }
 
+// last serves the session until it is over, or ctx ends, and returns when nothing of it is left.
+func (s *session) last(ctx context.Context) {
+	stop := context.AfterFunc(ctx, func() { s.fail(errClosed) })
+	defer stop()
+	if err := s.safely("the connection to "+s.node.Name(), func() error { s.serve(); return nil }); err != nil {
+		s.fail(err)
+		s.end()
+	}
+	s.close()
+}
+
 // serve refuses what the node asks of us, and ends s.ctx when the connection ends, for whatever reason.
-func (s *session) serve(a asked) {
-	for a.requests != nil || a.channels != nil {
+func (s *session) serve() {
+	for a := s.asked; a.requests != nil || a.channels != nil; {
 		select {
 		case r, ok := <-a.requests:
 			if !ok {

@@ -37,7 +37,7 @@ func TestSession_EndsAlsoWhenAChannelWasOpenedInItsLastMoment(t *testing.T) {
 	if s.engine, err = newDocker(s.dialEngine, func() error { return nil }); err != nil {
 		t.Fatal(err)
 	}
-	s.spawn(func() { s.serve(asked{}) })
+	s.spawn(s.serve)
 	opened := make(chan error, 1)
 	go func() {
 		_, err := s.dialEngine(t.Context())

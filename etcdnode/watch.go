@@ -7,21 +7,25 @@ import (
 	"time"
 )
 
-// watch looks at one thing again and again in a goroutine of its own: when somebody wants a fresh look, and now and
-// then by itself. Whoever wants one waits for it only as long as he likes.
+// watch looks at one thing again and again: when somebody wants a fresh look, and now and then by itself. Whoever wants one
+// waits for it only as long as he likes. There is a goroutine while it looks, and only a timer while it rests.
 type watch[T any] struct {
 	// look has limits of its own. whole: it asks for everything, whatever old is.
 	look  func(ctx context.Context, old T, begun time.Time, whole bool) T
 	every time.Duration
-	// looked is called, from the watch's goroutine, after each look. late: somebody waited for it in vain, and took the
+	// looked is called after each look, before the next one starts. late: somebody waited for it in vain, and took the
 	// thing for silent.
 	looked func(old, new T, late bool)
 
+	ctx    context.Context
 	cancel context.CancelFunc
 	ended  chan struct{}
-	wanted chan struct{} // cap 1
 
 	mu       sync.Mutex
+	timer    *time.Timer // of the next look that is not asked for
+	running  bool        // a goroutine looks
+	wanted   bool        // a look was asked for that has not started
+	closed   bool
 	started  uint64    // number of the last look started
 	finished uint64    // number of the last look ended
 	begun    time.Time // of the look under way; zero: none
@@ -32,30 +36,51 @@ type watch[T any] struct {
 }
 
 func newWatch[T any](every time.Duration, look func(ctx context.Context, old T, begun time.Time, whole bool) T, looked func(old, new T, late bool)) *watch[T] {
-	ctx, cancel := context.WithCancel(context.Background())
-	w := &watch[T]{look: look, every: every, looked: looked, cancel: cancel,
-		ended: make(chan struct{}), wanted: make(chan struct{}, 1), turn: make(chan struct{})}
-	go w.run(ctx)
+	w := &watch[T]{look: look, every: every, looked: looked, ended: make(chan struct{}), turn: make(chan struct{})}
+	w.ctx, w.cancel = context.WithCancel(context.Background())
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.timer = time.AfterFunc(every, w.ask)
 	return w
 }
 
 // close ends the watch and returns when its goroutine has ended.
 func (w *watch[T]) close() {
 	w.cancel()
+	w.mu.Lock()
+	if !w.closed {
+		w.closed = true
+		w.timer.Stop()
+		if !w.running {
+			close(w.ended)
+		}
+	}
+	w.mu.Unlock()
 	<-w.ended
 }
 
-func (w *watch[T]) run(ctx context.Context) {
-	defer close(w.ended)
-	timer := time.NewTimer(w.every)
-	defer timer.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-w.wanted:
-		case <-timer.C:
-		}
+// ask starts a look, or another one once that under way has ended.
+func (w *watch[T]) ask() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.askLocked()
+}
+
+func (w *watch[T]) askLocked() {
+	if w.closed {
+		return
+	}
+	w.wanted = true
+	if !w.running {
+		w.running = true
+		w.timer.Stop()
+		go w.run()
+	}
+}
+
+// run looks until no further look is wanted.
+func (w *watch[T]) run() {
+	for w.next() {
 		w.mu.Lock()
 		w.started++
 		begun := time.Now().UTC()
@@ -63,9 +88,9 @@ func (w *watch[T]) run(ctx context.Context) {
 		old, whole := w.value, w.whole
 		w.whole = false
 		w.mu.Unlock()
-		value := w.look(ctx, old, begun, whole)
-		if ctx.Err() != nil {
-			return
+		value := w.look(w.ctx, old, begun, whole)
+		if w.ctx.Err() != nil {
+			continue
 		}
 		w.mu.Lock()
 		w.value, w.finished, w.begun = value, w.started, time.Time{}
@@ -77,9 +102,27 @@ func (w *watch[T]) run(ctx context.Context) {
 		w.turn = make(chan struct{})
 		w.mu.Unlock()
 		w.looked(old, value, late)
-		// Later than those who ask as often as that, and not all in the same moment.
-		timer.Reset(w.every + w.every/10 + rand.N(w.every/5+1))
 	}
+}
+
+// next reports whether there is to be another look now. If not, the goroutine is over.
+func (w *watch[T]) next() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch {
+	case w.ctx.Err() != nil:
+		if w.running = false; w.closed {
+			close(w.ended)
+		}
+		return false
+	case w.wanted:
+		w.wanted = false
+		return true
+	}
+	w.running = false
+	// Later than those who ask as often as that, and not all in the same moment.
+	w.timer.Reset(w.every + w.every/10 + rand.N(w.every/5+1))
+	return false
 }
 
 // want asks for a look that starts after this call, and returns its number. It asks for everything.
@@ -98,13 +141,9 @@ func (w *watch[T]) doubt() {
 // glance asks for a look that starts after this call, and returns its number.
 func (w *watch[T]) glance() uint64 {
 	w.mu.Lock()
-	ticket := w.started + 1
-	w.mu.Unlock()
-	select {
-	case w.wanted <- struct{}{}:
-	default:
-	}
-	return ticket
+	defer w.mu.Unlock()
+	w.askLocked()
+	return w.started + 1
 }
 
 // last returns the result of the last look, how many there were, and since when one is under way (zero: none is).
