@@ -137,16 +137,20 @@ func (s *Store) readEnds(ctx context.Context, l *Lineage, going []Removal) error
 	return s.allListed(ctx, l, bases)
 }
 
-// judgeFulls finds out which fulls of a lineage are of no use: those whose head or size is wrong, and those that a drill found wrong. It also
-// reads whether the last drill failed, and returns the newest one that succeeded.
+// judgeFulls finds out which fulls of a lineage are of no use: those whose head or size is wrong, and those that a drill found wrong. Of several of one
+// revision it puts the one with the newest users and roles last. It also reads whether the last drill failed, and returns the newest one that succeeded.
 func (s *Store) judgeFulls(ctx context.Context, l *Lineage) (*Verified, error) {
 	d, err := s.drills(ctx, l.Name)
 	if err != nil {
 		return nil, err
 	}
 	l.useless = map[string]string{}
-	_, errs := s.headers(ctx, l.Fulls)
+	hs, errs := s.headers(ctx, l.Fulls)
+	users := map[string]UsersState{}
 	for i, f := range l.Fulls {
+		if errs[i] == nil && (!s.judges() || s.trusts(hs[i].Signature)) {
+			users[f.Name()] = hs[i].Users()
+		}
 		switch {
 		case IsDamage(errs[i]):
 			l.useless[f.Name()] = "damaged, does not count"
@@ -156,6 +160,9 @@ func (s *Store) judgeFulls(ctx context.Context, l *Lineage) (*Verified, error) {
 			l.useless[f.Name()] = "found wrong by a restore drill, does not count"
 		}
 	}
+	slices.SortStableFunc(l.Fulls, func(a, b Entry) int { // whatever the clocks, the newest is the one with the newest users
+		return cmp.Or(cmp.Compare(a.Revision, b.Revision), users[a.Name()].Compare(users[b.Name()]))
+	})
 	switch {
 	case d.failing:
 		l.failing = "the last restore drill failed"
