@@ -144,7 +144,11 @@ func (b *leaseBook) observe(c LeaseChange, base int64) {
 	}
 	b.whole = b.whole || c.Reset
 	for _, s := range []*leaseState{&b.with, &b.without} {
-		s.observe(c)
+		if s == &b.with && c.Low < base {
+			s.show(c) // what the full has may be newer: ended, its keys would never expire
+		} else {
+			s.observe(c)
+		}
 		if b.whole {
 			s.end(c.Low)
 		}
@@ -198,9 +202,7 @@ func (s *leaseState) observe(c LeaseChange) {
 		clear(s.known)
 		clear(s.gone)
 	}
-	for _, l := range c.Granted {
-		s.grant(l)
-	}
+	s.show(c)
 	for _, id := range c.Gone { // a lease in both lists came and went
 		delete(s.known, id)
 		if s.referred[id] <= c.Low {
@@ -209,6 +211,13 @@ func (s *leaseState) observe(c LeaseChange) {
 		if s.others {
 			s.gone[id] = struct{}{}
 		}
+	}
+}
+
+// show takes in the leases that a list has, and not what it lacks.
+func (s *leaseState) show(c LeaseChange) {
+	for _, l := range c.Granted {
+		s.grant(l)
 	}
 }
 

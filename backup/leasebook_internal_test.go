@@ -1,6 +1,9 @@
 package backup
 
-import "testing"
+import (
+	"maps"
+	"testing"
+)
 
 // A list of changes names no lease that the daemon knew before: it shows nothing of one that the full lacks. Without a lease its keys would never expire.
 func TestLeaseBook_AListOfChangesEndsNoLeaseThatItDoesNotName(t *testing.T) {
@@ -25,6 +28,32 @@ func TestLeaseBook_AListOfChangesEndsNoLeaseThatItDoesNotName(t *testing.T) {
 		row.do(b)
 		if ttl := b.settle(nil)[id]; ttl != row.want {
 			t.Errorf("%s: %d s, want %d", name, ttl, row.want)
+		}
+	}
+}
+
+// A list of all leases was requested before the full and received after it. A lease that the full has may be newer than the list: ended, its keys would
+// never expire. One that the list shows may have come after the full.
+func TestLeaseBook_AListFromBesideAFullEndsNoLeaseOfIt(t *testing.T) {
+	const id, other, gone = 7, 8, 9
+	full := map[int64]int64{id: 3600, gone: 1800}
+	beside := LeaseChange{Low: 9, High: 11, Reset: true, Granted: []Lease{{ID: other, TTL: 600}}, Gone: []int64{gone}}
+	for name, row := range map[string]struct {
+		lists []LeaseChange
+		want  map[int64]int64
+	}{
+		"alone":                         {[]LeaseChange{beside}, map[int64]int64{id: 3600, gone: 1800, other: 600}},
+		"before a list after the full":  {[]LeaseChange{beside, {Low: 12, High: 12, Gone: []int64{id}}}, map[int64]int64{gone: 1800, other: 600}},
+		"before a list of all after it": {[]LeaseChange{beside, {Low: 12, High: 12, Reset: true}}, map[int64]int64{}},
+		"requested after the full":      {[]LeaseChange{{Low: 10, High: 11, Reset: true}}, map[int64]int64{}},
+		"changes":                       {[]LeaseChange{{Low: 9, High: 11, Gone: []int64{gone}}}, full},
+	} {
+		b := newLeaseBook(20)
+		for _, c := range row.lists {
+			b.observe(c, 10)
+		}
+		if got := b.settle(full); !maps.Equal(got, row.want) {
+			t.Errorf("%s: %v, want %v", name, got, row.want)
 		}
 	}
 }

@@ -109,36 +109,48 @@ func (s *Store) planPrune(ctx context.Context, r cke.Retention) ([]Lineage, Prun
 }
 
 // readEnds reads from their own headers how far the deltas go that are to be deleted: the name of the next one, which says where they end, is
-// anybody's. What is to be deleted is planned again afterward.
+// anybody's. What is to be deleted is planned again afterward. No full that they, or the deltas after them, follow may be missing in the listing.
 func (s *Store) readEnds(ctx context.Context, l *Lineage, going []Removal) error {
-	names := named(going)
+	names, bases := named(going), map[string]bool{}
 	for i := range l.Streams {
 		st := &l.Streams[i]
-		entries := slices.DeleteFunc(slices.Clone(st.Deltas), func(d Entry) bool { return !names[d.Name()] })
+		var entries []Entry
+		for j, d := range st.Deltas {
+			if names[d.Name()] || j > 0 && names[st.Deltas[j-1].Name()] { // a delta names no full that was taken while it was filled; the next one does
+				entries = append(entries, d)
+			}
+		}
 		hs, errs := s.headers(ctx, entries)
 		st.ends = make(map[string]int64, len(entries))
 		for j, h := range hs {
 			switch {
 			case errs[j] == nil:
 				st.ends[entries[j].Name()] = h.Last
+				if h.Base != nil {
+					bases[h.Base.Object] = true
+				}
 			case !IsDamage(errs[j]) && !errors.Is(errs[j], ErrNotFound):
 				return errs[j]
 			}
 		}
 	}
-	return nil
+	return s.allListed(ctx, l, bases)
 }
 
-// judgeFulls finds out which fulls of a lineage are of no use: those whose head or size is wrong, and those that a drill found wrong. It also
-// reads whether the last drill failed, and returns the newest one that succeeded.
+// judgeFulls finds out which fulls of a lineage are of no use: those whose head or size is wrong, and those that a drill found wrong. Of several of one
+// revision it puts the one with the newest users and roles last. It also reads whether the last drill failed, and returns the newest one that succeeded.
 func (s *Store) judgeFulls(ctx context.Context, l *Lineage) (*Verified, error) {
 	d, err := s.drills(ctx, l.Name)
 	if err != nil {
 		return nil, err
 	}
 	l.useless = map[string]string{}
-	_, errs := s.headers(ctx, l.Fulls)
+	hs, errs := s.headers(ctx, l.Fulls)
+	users := map[string]UsersState{}
 	for i, f := range l.Fulls {
+		if errs[i] == nil && (!s.judges() || s.trusts(hs[i].Signature)) {
+			users[f.Name()] = hs[i].Users()
+		}
 		switch {
 		case IsDamage(errs[i]):
 			l.useless[f.Name()] = "damaged, does not count"
@@ -148,13 +160,17 @@ func (s *Store) judgeFulls(ctx context.Context, l *Lineage) (*Verified, error) {
 			l.useless[f.Name()] = "found wrong by a restore drill, does not count"
 		}
 	}
+	slices.SortStableFunc(l.Fulls, func(a, b Entry) int { // whatever the clocks, the newest is the one with the newest users
+		return cmp.Or(cmp.Compare(a.Revision, b.Revision), users[a.Name()].Compare(users[b.Name()]))
+	})
 	switch {
 	case d.failing:
 		l.failing = "the last restore drill failed"
 	case len(l.useless) > 0 && len(l.useless) == len(l.Fulls):
 		l.failing = "no full of its incarnation is intact"
 	}
-	return d.verified(), nil
+	v := d.verified()
+	return v, s.allListed(ctx, l, v.proved(s.Cluster))
 }
 
 // ErrClock reports that the clock of this host differs from the target's, and the clock decides which backups are too old

@@ -30,6 +30,8 @@ type session struct {
 	begun    chan clientv3.WatchChan // gives events once a member has taken the watch; nil: none is on its way
 	events   clientv3.WatchChan
 	endWatch context.CancelFunc
+	// watchFrom is the revision that the watch starts with. Its changes, and those before it, are not wanted again.
+	watchFrom int64
 	// slow fires when the target took nothing for a while after the buffer had filled up; overflowed: that was reported.
 	slow       *time.Timer
 	overflowed bool
@@ -180,14 +182,14 @@ func (s *session) loop(parent context.Context) error {
 // errWatchAgain: the watch ended for a reason that passes, or brings nothing.
 var errWatchAgain = errors.New("watch again")
 
-// watch starts after what the builder holds. etcd's client answers once a member has taken the watch; as long as none does,
-// the loop has other things to do.
+// watch starts with the last revision that the builder holds: members of etcd 3.5.3 to 3.5.17 let a watch start at the revision that they compacted
+// to, and have forgotten its deletions. etcd's client answers once a member has taken the watch; as long as none does, the loop has other things to do.
 func (s *session) watch() {
 	ctx, cancel := context.WithCancel(s.ctx)
 	begun := make(chan clientv3.WatchChan, 1)
 	s.endWatch, s.begun, s.events = cancel, begun, nil
-	from := s.builder.Last() + 1
-	client := s.watched()
+	s.watchFrom = max(1, s.builder.Last()) // 0 would be the present one
+	from, client := s.watchFrom, s.watched()
 	s.k.watching.Store(client) // others may be silent
 	go contain.Work(func() {
 		begun <- client.Watch(clientv3.WithRequireLeader(withOneStream(ctx)), "\x00", clientv3.WithFromKey(),
@@ -232,12 +234,14 @@ func (s *session) take(w clientv3.WatchResponse, ok bool) error {
 		s.t.tell(Event{Type: ClusterFailed, Err: fmt.Errorf("receive the changes of the cluster: %w", err)})
 		return errWatchAgain
 	}
-	if len(w.Events) == 0 {
-		return nil
-	}
 	s.changes = s.changes[:0]
 	for _, e := range w.Events {
-		s.changes = append(s.changes, changeOf(e))
+		if e.Kv.ModRevision > s.watchFrom {
+			s.changes = append(s.changes, changeOf(e))
+		}
+	}
+	if len(s.changes) == 0 {
+		return nil
 	}
 	s.received = true
 	s.receive()

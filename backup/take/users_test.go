@@ -207,3 +207,37 @@ func TestExtract_UsersOfTwoFullsOfOneRevision(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// A daemon that led before stores its full late, dated ahead of the one that has the users of now. No daemon knows of both: a prune keeps the latter.
+func TestPrune_KeepsTheUsersOfTwoFullsOfOneRevision(t *testing.T) {
+	t.Parallel()
+	s := etcdtest.Start(t, etcdtest.Options{})
+	ctx := etcdtest.Context(t)
+	c := taketest.Config(s, backuptest.NewMemory())
+	c.Scratch = t.TempDir()
+	r := &taketest.Rig{T: t, Server: s, Bucket: c.Bucket}
+	r.Put("a", "1")
+	ahead := c
+	ahead.Now = func() time.Time { return time.Now().Add(time.Minute) }
+	if _, err := take.Full(ctx, ahead); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Client.UserAdd(ctx, "later", "secret"); err != nil {
+		t.Fatal(err)
+	}
+	users, err := take.Full(ctx, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	st := r.Store()
+	st.Whole = new(backup.Whole)
+	for range 2 { // the other one goes once it is not the last either
+		if _, err := st.Prune(ctx, cke.Retention{Last: 1}, false); err != nil {
+			t.Fatal(err)
+		}
+		x, err := st.Extract(ctx, backup.At{}, filepath.Join(t.TempDir(), "out"), backup.ExtractOptions{})
+		if err != nil || x.Full != users.Place.ID() {
+			t.Fatalf("restored from %s, want %s; %v", x.Full, users.Place.ID(), err)
+		}
+	}
+}

@@ -133,9 +133,12 @@ func (b *backups) recipients(given []string) ([]age.Recipient, error) {
 	return to, nil
 }
 
-// anyEncrypted reports whether a full of the cluster is encrypted.
+// anyEncrypted reports whether a full of the cluster is encrypted, or the newest delta of a run: recipients may have been declared since the last full.
 func anyEncrypted(ctx context.Context, s *backup.Store, lineages []backup.Lineage) (bool, error) {
 	for _, l := range lineages {
+		if slices.ContainsFunc(l.Streams, func(st backup.Stream) bool { return st.Tail.Encryption != "" }) {
+			return true, nil
+		}
 		for _, f := range l.Fulls {
 			h, err := backup.ReadHeader(ctx, s.Bucket, f.Place)
 			if err != nil && !backup.IsDamage(err) && !errors.Is(err, backup.ErrNotFound) {

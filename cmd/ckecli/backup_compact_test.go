@@ -3,8 +3,11 @@ package main
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"filippo.io/age"
+
+	"cke/backup"
 )
 
 func newIdentity(t *testing.T) *age.X25519Identity {
@@ -56,4 +59,33 @@ func TestBackup_CompactForTheClustersRecipientsAsksNothing(t *testing.T) {
 	if _, stderr = h.run(exitDone, "backup", "compact", "--trust", "any"); strings.Contains(stderr, "opened by") {
 		t.Errorf("asked or told without need: %s", stderr)
 	}
+}
+
+// Recipients were declared after the last full, and no other has been stored yet: what is encrypted is in deltas alone, and must not get into a full that is not.
+func TestBackup_CompactOpensNoDeltas(t *testing.T) {
+	ours := newIdentity(t)
+	h := newBackedUpHouse(t)
+	bucket, deltas := backup.Dir(h.dir), h.objects("delta")
+	p, _ := backup.ParsePlace(strings.TrimPrefix(deltas[len(deltas)-1], h.dir+"/"))
+	last, err := backup.ReadHeader(t.Context(), bucket, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := backup.NewDeltaWriter(h.last+1, []age.Recipient{ours.Recipient()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Add([]backup.Change{{Key: []byte("secret"), Value: []byte("x"), CreateRevision: h.last + 1, ModRevision: h.last + 1, Version: 1}}, time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	next := backup.DeltaPlace(p.Cluster, p.Lineage, p.Stream, p.Sequence+1, h.last+1)
+	content, _, err := w.Seal(backup.Header{Place: next, After: last.Link()})
+	if err == nil {
+		err = bucket.Create(t.Context(), next.Name(), content)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, stderr := h.run(exitRefused, "backup", "compact", "--target", h.url, "--key", h.write("key.txt", ours.String()+"\n"))
+	contains(t, stderr, "are encrypted, and the new one would not be", "--recipient age1")
 }

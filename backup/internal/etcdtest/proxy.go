@@ -17,17 +17,31 @@ import (
 // returns the client URL to use instead of the server's.
 func Proxy(t testing.TB, s *Server, refuse func(method string) error) string {
 	t.Helper()
-	return proxy(t, s, refuse, func(context.Context, string, int) {})
+	return proxy(t, s, refuse, func(context.Context, string, int, []byte) []byte { return nil })
 }
 
 // SlowProxy passes on calls to a server. Before it passes on an answer, it calls hold with the call's context, its full
 // name, and how many of its answers were passed on before.
 func SlowProxy(t testing.TB, s *Server, hold func(ctx context.Context, method string, answers int)) string {
 	t.Helper()
-	return proxy(t, s, func(string) error { return nil }, hold)
+	return proxy(t, s, func(string) error { return nil }, func(ctx context.Context, method string, answers int, _ []byte) []byte {
+		hold(ctx, method, answers)
+		return nil
+	})
 }
 
-func proxy(t testing.TB, s *Server, refuse func(method string) error, hold func(ctx context.Context, method string, answers int)) string {
+// AlteringProxy passes on calls to a server, and what alter returns in place of each answer; nil: the answer itself.
+func AlteringProxy(t testing.TB, s *Server, alter func(method string, answer []byte) []byte) string {
+	t.Helper()
+	return proxy(t, s, func(string) error { return nil }, func(_ context.Context, method string, _ int, answer []byte) []byte {
+		return alter(method, answer)
+	})
+}
+
+// passing is called before an answer is passed on, with how many were before it. What it returns takes the answer's place; nil: nothing does.
+type passing func(ctx context.Context, method string, answers int, answer []byte) []byte
+
+func proxy(t testing.TB, s *Server, refuse func(method string) error, hold passing) string {
 	t.Helper()
 	unlimited := 1 << 30
 	conn, err := grpc.NewClient(s.Address, grpc.WithTransportCredentials(insecure.NewCredentials()),
@@ -52,7 +66,7 @@ func proxy(t testing.TB, s *Server, refuse func(method string) error, hold func(
 	return "http://" + l.Addr().String()
 }
 
-func passOn(from grpc.ServerStream, conn *grpc.ClientConn, method string, hold func(context.Context, string, int)) error {
+func passOn(from grpc.ServerStream, conn *grpc.ClientConn, method string, hold passing) error {
 	md, _ := metadata.FromIncomingContext(from.Context())
 	ctx, cancel := context.WithCancel(metadata.NewOutgoingContext(from.Context(), md))
 	defer cancel()
@@ -80,7 +94,9 @@ func passOn(from grpc.ServerStream, conn *grpc.ClientConn, method string, hold f
 		case err != nil:
 			return err
 		}
-		hold(ctx, method, n)
+		if other := hold(ctx, method, n, f.data); other != nil {
+			f.data = other
+		}
 		if err := from.SendMsg(&f); err != nil {
 			return err
 		}
