@@ -25,10 +25,13 @@ func (r Restore) storeBeforeFence(ctx context.Context, e Env) error {
 // operator may have added foreign ones since the restore was put on record. If none of the members serves, no list is read.
 func (r Restore) noneJoined(ctx context.Context, e Env) error {
 	id, err := r.restoring(ctx, e)
-	if err != nil || id.Incarnation.Restore.Order.Survivor != "" || id.Incarnation.OnlyCopied() {
+	if err != nil {
 		return err
 	}
 	rest := *id.Incarnation.Restore
+	if rest.Before == nil || rest.Order.Survivor != "" || id.Incarnation.OnlyCopied() {
+		return nil
+	}
 	urls, err := allServingBefore(ctx, e, r.Fence, rest)
 	if err != nil {
 		return ctx.Err()
