@@ -79,8 +79,8 @@ func (i Identity) AskedBeside() (all []Former) {
 	return append(all, i.Unstopped(nil)...)
 }
 
-// AskedUnlisted returns the members that no restore stops and that are asked as long as no member reports the member list, by the one that was
-// read last: they may serve alone. Those of Asked, and those that AskedBeside may name, are left out.
+// AskedUnlisted returns the members that no restore stops and that are asked as long as no member list is read through a quorum, by the one that
+// was read last: they may serve alone. Those of Asked, and those that AskedBeside may name, are left out.
 func (i Identity) AskedUnlisted(last []Member) []Former {
 	if i.Incarnation == nil || i.Incarnation.State == Restoring {
 		return nil
@@ -88,4 +88,14 @@ func (i Identity) AskedUnlisted(last []Member) []Former {
 	asked := i.Asked()
 	all := slices.DeleteFunc(i.Unstopped(last), func(f Former) bool { return slices.Contains(asked, f.URL) })
 	return all[:min(len(all), MaxStrangers)]
+}
+
+// NotAsked returns those of AskedUnlisted that are to be asked beside what has answered.
+func (s EtcdStatus) NotAsked(unlisted []Former) []Former {
+	if s.MembersSource == MembersLinearizable {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(unlisted), func(f Former) bool {
+		return slices.ContainsFunc(s.Endpoints, func(e EndpointStatus) bool { return e.URL == f.URL })
+	})
 }

@@ -57,3 +57,15 @@ func TestAskedUnlisted_NamesForeignMembersOfTheLastList(t *testing.T) {
 		t.Errorf("without an incarnation: %+v", got)
 	}
 }
+
+// What a list read through a quorum lacks is not asked, nor what answered already.
+func TestNotAsked_AsksWhatNoQuorumListed(t *testing.T) {
+	unlisted := []cke.Former{{Name: "f1", URL: "https://10.0.8.1:2379"}, {Name: "f2", URL: "https://10.0.8.2:2379"}}
+	s := cke.EtcdStatus{Endpoints: []cke.EndpointStatus{{URL: "https://10.0.8.2:2379"}}}
+	for source, want := range map[cke.MembersSource]int{cke.MembersUnknown: 1, cke.MembersLocal: 1, cke.MembersLinearizable: 0} {
+		s.MembersSource = source
+		if got := s.NotAsked(unlisted); len(got) != want || want > 0 && got[0].Name != "f1" {
+			t.Errorf("%q: %+v", source, got)
+		}
+	}
+}

@@ -257,13 +257,24 @@ type EtcdStatus struct {
 	// Members is the member list; MembersSource is how far it can be trusted.
 	Members       []Member      `json:"members,omitempty"`
 	MembersSource MembersSource `json:"membersSource,omitempty"`
+	// MembersAt is the index of raft that the member had applied at least that reported Members.
+	MembersAt uint64 `json:"membersAt,omitempty"`
 	// Quorate: a linearizable read succeeded through at least one endpoint.
 	Quorate bool    `json:"quorate"`
 	Alarms  []Alarm `json:"alarms,omitempty"`
 	// Elsewhere are those that answer where they are not on record.
 	Elsewhere []Elsewhere `json:"elsewhere,omitempty"`
-	// Superseded are those of the members that a restore under way replaces, see AskedBeside, and of those of AskedUnlisted while Members is nil.
+	// Superseded are those of the members that a restore under way replaces, see AskedBeside, and of those of AskedUnlisted without a quorum.
 	Superseded []EndpointStatus `json:"superseded,omitempty"`
+}
+
+// Takes returns the answers with a member list of one who had applied this index at least, unless the list that they have is as good.
+func (s EtcdStatus) Takes(list []Member, source MembersSource, at uint64) EtcdStatus {
+	rank := map[MembersSource]int{MembersLocal: 1, MembersLinearizable: 2}
+	if rank[source] > rank[s.MembersSource] || source == MembersLocal && s.MembersSource == source && at > s.MembersAt {
+		s.Members, s.MembersSource, s.MembersAt = list, source, at
+	}
+	return s
 }
 
 // Endpoint returns the answer of a membership's member.

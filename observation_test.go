@@ -81,3 +81,32 @@ func TestMember_AtAnAddressHoweverItIsSpelled(t *testing.T) {
 		}
 	}
 }
+
+// The newest member list counts, whoever reports it: one that was read through a quorum, or else that of the member that has applied most.
+func TestTakes_TheNewestMemberList(t *testing.T) {
+	list := func(name string) []cke.Member { return []cke.Member{{Name: name}} }
+	var s cke.EtcdStatus
+	for _, step := range []struct {
+		name   string
+		source cke.MembersSource
+		at     uint64
+		want   string
+	}{
+		{"none", cke.MembersUnknown, 9, ""},
+		{"behind", cke.MembersLocal, 3, "behind"},
+		{"level", cke.MembersLocal, 7, "level"},
+		{"behind", cke.MembersLocal, 3, "level"},
+		{"read", cke.MembersLinearizable, 5, "read"},
+		{"level", cke.MembersLocal, 7, "read"},
+		{"another", cke.MembersLinearizable, 8, "read"},
+	} {
+		s = s.Takes(list(step.name), step.source, step.at)
+		got := ""
+		if s.Members != nil {
+			got = s.Members[0].Name
+		}
+		if got != step.want {
+			t.Errorf("after %+v: %q", step, got)
+		}
+	}
+}

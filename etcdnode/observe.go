@@ -92,11 +92,7 @@ func (f *Fleet) observe(ctx context.Context, all bool) (o cke.Observation, whole
 	found := l.now()
 	seen := statusesOf(found)
 	whole = whole && !slices.ContainsFunc(found, func(n nodeFacts) bool { return n.quiet })
-	beside := sc.beside
-	if etcd.Members == nil {
-		beside = slices.Concat(beside, sc.unlisted)
-	}
-	etcd.Elsewhere, etcd.Superseded = f.beside(ctx, cke.ToAskElsewhere(sc.cluster, seen, sc.joins), beside)
+	etcd.Elsewhere, etcd.Superseded = f.beside(ctx, cke.ToAskElsewhere(sc.cluster, seen, sc.joins), slices.Concat(sc.beside, etcd.NotAsked(sc.unlisted)))
 	o = cke.Observation{Nodes: seen, Etcd: etcd, Partial: cut && inVain, ObservedAt: time.Now().UTC()}
 	if whole { // what is seen stopped in another one is seen again in the next
 		f.mu.Lock()
@@ -277,9 +273,7 @@ func etcdStatus(looks []endpointFacts, sc scope) cke.EtcdStatus {
 			continue
 		}
 		s.Quorate = s.Quorate || l.status.Linearizable
-		if better(l.source, s.MembersSource) {
-			s.Members, s.MembersSource = l.members, l.source
-		}
+		s = s.Takes(l.members, l.source, l.status.RaftApplied)
 		for _, a := range l.alarms {
 			alarms[a] = true
 		}
@@ -291,10 +285,4 @@ func etcdStatus(looks []endpointFacts, sc scope) cke.EtcdStatus {
 		return cmp.Or(cmp.Compare(a.MemberID, b.MemberID), cmp.Compare(a.Kind, b.Kind))
 	})
 	return s
-}
-
-// better reports whether a member list from a goes before one from b.
-func better(a, b cke.MembersSource) bool {
-	rank := map[cke.MembersSource]int{cke.MembersLocal: 1, cke.MembersLinearizable: 2}
-	return rank[a] > rank[b]
 }

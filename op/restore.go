@@ -66,7 +66,7 @@ func (r Restore) Stages() []Stage {
 				if ran, err = starts(ctx, e, r.Fence); err != nil {
 					return err
 				}
-				return r.storeLast(ctx, e)
+				return r.storeBeforeFence(ctx, e)
 			}}},
 		}, stages, []Stage{
 			r.removeReplaced(func(ctx context.Context, e Env, i int, j cke.Join, c cke.Container) (bool, error) {

@@ -104,11 +104,7 @@ func (o *Observer) observe(ctx context.Context) cke.Observation {
 	err := o.d.call(ctx, Call{Port: "look", Name: "Etcd"}, nil, cke.Node{}, func(bool) error {
 		seen.Etcd = w.members(o.identity)
 		seen.Etcd.Elsewhere = w.elsewhere(cke.ToAskElsewhere(o.spec.Name, seen.Nodes, o.identity.Joins))
-		ask := o.identity.AskedBeside()
-		if seen.Etcd.Members == nil {
-			ask = append(ask, o.unlisted...)
-		}
-		for _, m := range ask {
+		for _, m := range slices.Concat(o.identity.AskedBeside(), seen.Etcd.NotAsked(o.unlisted)) {
 			e := w.endpoint(m.URL)
 			e.Join = m.Join.ID
 			seen.Etcd.Superseded = append(seen.Etcd.Superseded, e)
@@ -193,14 +189,14 @@ func (w *World) members(identity cke.Identity) cke.EtcdStatus {
 		}
 		s.Quorate = true
 		if _, list, err := w.list(e.URL); err == nil {
-			s.Members, s.MembersSource = list, cke.MembersLinearizable
+			s = s.Takes(list, cke.MembersLinearizable, e.RaftApplied)
 			s.Alarms = w.alarmsOf(e.URL)
 		}
 	}
-	for i := 0; i < len(s.Endpoints) && s.Members == nil; i++ { // without a quorum each reports what it has applied itself
-		if e := s.Endpoints[i]; e.Serializable && !cke.IsApart(joins, e) && (clusterID == "" || e.ClusterID == clusterID) {
+	for _, e := range s.Endpoints { // without a quorum each reports what it has applied itself
+		if e.Serializable && !cke.IsApart(joins, e) && (clusterID == "" || e.ClusterID == clusterID) {
 			if c, err := w.voting(e.URL); err == nil {
-				s.Members, s.MembersSource = c.member().entries(), cke.MembersLocal
+				s = s.Takes(c.member().entries(), cke.MembersLocal, e.RaftApplied)
 			}
 		}
 	}

@@ -95,25 +95,33 @@ func (in *Input) leftByDeletion(stops []cke.Join) (foreign []cke.Problem, couldS
 	}
 	for _, life := range slices.Sorted(maps.Keys(lives)) {
 		list, newest := in.listOf(life)
-		b, strange := ballot{changing: !newest}, []cke.Problem(nil)
-		for _, m := range list {
-			ours := slices.DeleteFunc(slices.Concat(lives[life], in.Identity.Ended), func(j cke.Join) bool { return !in.is(m, j) })
-			_, there := in.stopped(m)
-			there = there || in.staysDown(m)
-			b.count(nameOf(m), !m.Learner, !there && !slices.ContainsFunc(ours, func(j cke.Join) bool { return hasJoin(stops, j.ID) }))
-			if p := in.foreignLeft(m); len(ours) == 0 && !there && !m.Learner && p != nil {
-				strange = append(strange, *p)
-			}
-		}
 		left := slices.ContainsFunc(lives[life], func(j cke.Join) bool { return !hasJoin(stops, j.ID) })
-		if list == nil && left || b.of() > 0 {
-			foreign, couldServe = append(foreign, strange...), true
+		for _, l := range append([][]cke.Member{list}, in.otherLists(life)...) {
+			b, strange := in.leftOf(l, newest, lives[life], stops)
+			if list == nil && left || b.of() > 0 {
+				foreign, couldServe = append(foreign, strange...), true
+			}
 		}
 	}
 	if in.Sealed {
 		foreign = nil
 	}
 	return foreign, couldServe
+}
+
+// leftOf is who could continue by one member list; foreign is why a deletion waits for those of them that no membership names.
+func (in *Input) leftOf(list []cke.Member, newest bool, joins, stops []cke.Join) (b ballot, foreign []cke.Problem) {
+	b.changing = !newest
+	for _, m := range list {
+		ours := slices.DeleteFunc(slices.Concat(joins, in.Identity.Ended), func(j cke.Join) bool { return !in.is(m, j) })
+		_, there := in.stopped(m)
+		there = there || in.staysDown(m)
+		b.count(nameOf(m), !m.Learner, !there && !slices.ContainsFunc(ours, func(j cke.Join) bool { return hasJoin(stops, j.ID) }))
+		if p := in.foreignLeft(m); len(ours) == 0 && !there && !m.Learner && p != nil {
+			foreign = append(foreign, *p)
+		}
+	}
+	return b, foreign
 }
 
 // staysDown reports whether the container of a member is on a node that answers, does not run, and is not started by its engine.

@@ -106,6 +106,9 @@ func (in *Input) ballots(o cke.RestoreOrder) (all []ballot) {
 	for _, life := range slices.Sorted(maps.Keys(lives)) {
 		list, newest := in.listOf(life)
 		all = append(all, in.ballot(list, newest, lives[life], goesOn, strangerGoesOn))
+		for _, other := range in.otherLists(life) {
+			all = append(all, in.ballot(other, false, lives[life], goesOn, strangerGoesOn))
+		}
 		if list != nil && in.copied(life) { // the record or the list may be the newer one
 			all = append(all, in.ballot(nil, false, lives[life], goesOn, strangerGoesOn))
 		}
@@ -180,6 +183,14 @@ func (in *Input) listOf(life string) (list []cke.Member, newest bool) {
 	return nil, false
 }
 
+// otherLists are those that may be newer than listOf, see lastLists.
+func (in *Input) otherLists(life string) [][]cke.Member {
+	if !in.Identity.Incarnation.Life(life) {
+		return nil
+	}
+	return in.lastLists()[1:]
+}
+
 // copied reports whether only a copy of the record names an incarnation: the cluster was declared to be restored, and has
 // another id since.
 func (in *Input) copied(life string) bool {
@@ -212,7 +223,7 @@ func unknownBallot(in *Input, mayGoOn func(cke.Node) bool) (b ballot) {
 
 // allListed are the members by the newest lists of all incarnations that may still run.
 func (in *Input) allListed() []cke.Member {
-	all := in.lastList()
+	all := slices.Concat(in.lastLists()...)
 	for _, j := range in.Identity.Superseded() {
 		list, _ := in.listOf(j.Incarnation)
 		all = slices.Concat(all, list)
@@ -220,10 +231,27 @@ func (in *Input) allListed() []cke.Member {
 	return all
 }
 
-// lastList is the member list of this incarnation that was seen last, by whatever member; nil: none is known.
-func (in *Input) lastList() []cke.Member {
-	if len(in.Seen.Etcd.Members) > 0 {
-		return in.Seen.Etcd.Members
+// lastList is the newest member list of this incarnation that any member reported; nil: none is known.
+func (in *Input) lastList() []cke.Member { return in.lastLists()[0] }
+
+// lastLists are the member lists of this incarnation of which one is the newest, the likeliest one first. A member that reports its own may have
+// been away while others joined. Or it has just started, and has applied more than it says.
+func (in *Input) lastLists() [][]cke.Member {
+	switch before := in.Before.ListOf(in.Identity.Incarnation); {
+	case !in.remembers():
+		return [][]cke.Member{in.Seen.Etcd.Members}
+	case len(in.Seen.Etcd.Members) == 0:
+		return [][]cke.Member{before}
+	default:
+		return [][]cke.Member{before, in.Seen.Etcd.Members}
 	}
-	return in.Before.ListOf(in.Identity.Incarnation)
+}
+
+// remembers reports whether the list that is remembered is newer than what any member reports now, or the only one.
+func (in *Input) remembers() bool {
+	seen := in.Seen.Etcd
+	if in.Before.ListOf(in.Identity.Incarnation) == nil {
+		return false
+	}
+	return len(seen.Members) == 0 || seen.MembersSource != cke.MembersLinearizable && in.Before.Etcd.MembersAt > seen.MembersAt
 }

@@ -36,8 +36,8 @@ func Report(in Input, d Decision, prev cke.Status) cke.Status {
 		s.UnreachedSince = cmp.Or(prev.UnreachedSince, now)
 	}
 	s.Electing, _ = in.electing()
-	if list := in.lastList(); len(s.Etcd.Members) == 0 && list != nil { // voters that no membership names count until a later list
-		s.Etcd.Members, s.Etcd.MembersSource = list, cke.MembersRemembered
+	if in.remembers() { // voters that no membership names count until a later list
+		s.Etcd.Members, s.Etcd.MembersSource, s.Etcd.MembersAt = in.lastList(), cke.MembersRemembered, in.Before.Etcd.MembersAt
 	}
 	if inc := in.Identity.Incarnation; inc != nil {
 		s.Incarnation, s.ClusterID = inc.ID, inc.ClusterID
