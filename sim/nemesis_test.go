@@ -202,6 +202,7 @@ var disasters = []event{
 	{name: "pause or unpause containers", weight: 1, do: func(n *nemesis, node *sim.Node) { node.PauseContainers(n.IntN(2) == 0) }},
 	{name: "slow a node", weight: 2, do: func(n *nemesis, node *sim.Node) { node.SlowDown(time.Duration(n.IntN(2)*n.IntN(40)) * time.Second) }},
 	{name: "slow the network of a node", weight: 2, do: func(n *nemesis, node *sim.Node) { node.Trickle(n.IntN(2) == 0) }},
+	{name: "clients write more than a member can write snapshots of", weight: 1, do: func(n *nemesis, node *sim.Node) { node.Strain(n.IntN(4) > 0) }},
 	{name: "store down or up", weight: 2, do: func(n *nemesis, _ *sim.Node) { n.s.Store().SetDown(n.IntN(2) == 0) }},
 	{name: "the backup target falls silent or answers", weight: 1, do: func(n *nemesis, _ *sim.Node) { n.s.TargetFallsSilent(n.IntN(2) == 0) }},
 	{name: "the backup target refuses or takes writes", weight: 1, do: func(n *nemesis, _ *sim.Node) { n.s.TargetRefuses(n.IntN(2) == 0) }},
@@ -435,6 +436,7 @@ func (n *nemesis) heal() {
 		node.Remove("etcd-cke")
 		node.FilterClientPort(false)
 		node.Trickle(false)
+		node.Strain(false)
 		node.RemoveNeighbor("other")
 		node.RemoveNeighbor(clusterName)
 		node.SetClock()
