@@ -142,18 +142,15 @@ func (b *leaseBook) observe(c LeaseChange, base int64) {
 		}
 		return
 	}
-	b.whole = b.whole || c.Reset
-	for _, s := range []*leaseState{&b.with, &b.without} {
-		if s == &b.with && c.Low < base {
-			s.show(c) // what the full has may be newer: ended, its keys would never expire
-		} else {
-			s.observe(c)
-		}
-		if b.whole {
-			s.end(c.Low)
-		}
+	if c.Low < base {
+		b.with.show(c) // what the full has may be newer: ended, its keys would never expire
+	} else {
+		b.with.observe(c)
 	}
-	if b.whole {
+	b.without.observe(c)
+	if b.whole = b.whole || c.Reset; b.whole {
+		b.with.end(c.Low)
+		b.without.end(c.Low)
 		b.low = max(b.low, c.Low)
 	}
 }

@@ -89,7 +89,7 @@ type scope struct {
 	nodes      []cke.Node // declared, then those of joins that are declared no more
 	joins      []cke.Join
 	beside     []cke.Former // who are asked while a restore replaces them
-	unlisted   []cke.Former // who are asked as long as no member reports a member list
+	unlisted   []cke.Former // who are asked as long as no member list is read through a quorum
 	old        *cke.Import  // nil: no import is under way, or was before a restore
 	asked      []string     // client URLs of the members that are observed: those of joins, then those of old
 	clusterID  string       // on record; empty: not known yet

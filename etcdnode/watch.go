@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// watch looks at one thing again and again: when somebody wants a fresh look, and now and then by itself. Whoever wants one
-// waits for it only as long as he likes. There is a goroutine while it looks, and only a timer while it rests.
+// watch looks at one thing again and again: when a caller wants a fresh look, and now and then by itself. A caller waits for
+// it only as long as it likes. There is a goroutine while it looks, and only a timer while it rests.
 type watch[T any] struct {
 	// look has limits of its own. whole: it asks for everything, whatever old is.
 	look  func(ctx context.Context, old T, begun time.Time, whole bool) T

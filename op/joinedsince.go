@@ -41,13 +41,13 @@ func (r Restore) noneJoined(ctx context.Context, e Env) error {
 		if err != nil || !rest.Replaces(clusterID) {
 			continue
 		}
-		return r.outnumbered(e.Cluster, id, list)
+		return r.outnumbered(id, list)
 	}
 	return ctx.Err()
 }
 
 // outnumbered is the error that members which a restore leaves running are a quorum by a list; nil: they are none.
-func (r Restore) outnumbered(cluster string, id cke.Identity, list []cke.Member) error {
+func (r Restore) outnumbered(id cke.Identity, list []cke.Member) error {
 	destroyed := id.Incarnation.Restore.Believed().Destroyed
 	voters, stay := 0, []string{}
 	for _, m := range list {

@@ -70,10 +70,10 @@ func (s daemonStore) lead(ctx context.Context, cluster string) (*term, error) {
 	lead := &term{Term: t, store: s.Store, leader: cke.Leader{Host: s.host, Term: t.Number(), Since: time.Now().UTC()}, changed: make(chan struct{}, 1)}
 	lead.state.Store(&storage.ClusterState{})
 	first := make(chan struct{})
-	told := sync.OnceFunc(func() { close(first) })
+	known := sync.OnceFunc(func() { close(first) })
 	s.Store.FollowCluster(t.Context(), cluster, func(state storage.ClusterState) {
 		lead.follow(state)
-		told()
+		known()
 	})
 	select {
 	case <-first: // host keys are known before any node is dialled

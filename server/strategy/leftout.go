@@ -232,19 +232,21 @@ func (in *Input) allListed() []cke.Member {
 }
 
 // lastList is the newest member list of this incarnation that any member reported; nil: none is known.
-func (in *Input) lastList() []cke.Member { return in.lastLists()[0] }
+func (in *Input) lastList() []cke.Member {
+	if in.remembers() {
+		return in.Before.Etcd.Members
+	}
+	return in.Seen.Etcd.Members
+}
 
 // lastLists are the member lists of this incarnation of which one is the newest, the likeliest one first. A member that reports its own may have
 // been away while others joined. Or it has just started, and has applied more than it says.
 func (in *Input) lastLists() [][]cke.Member {
-	switch before := in.Before.ListOf(in.Identity.Incarnation); {
-	case !in.remembers():
-		return [][]cke.Member{in.Seen.Etcd.Members}
-	case len(in.Seen.Etcd.Members) == 0:
-		return [][]cke.Member{before}
-	default:
-		return [][]cke.Member{before, in.Seen.Etcd.Members}
+	lists := [][]cke.Member{in.lastList()}
+	if seen := in.Seen.Etcd.Members; len(seen) > 0 && in.remembers() {
+		lists = append(lists, seen)
 	}
+	return lists
 }
 
 // remembers reports whether the list that is remembered is newer than what any member reports now, or the only one.
