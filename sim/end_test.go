@@ -28,10 +28,7 @@ func (s *stage) faults(nodes ...string) []string {
 		if peers[j.MemberID] != j.PeerURL() {
 			wrong("etcd lists %s at %q, not %s", j.Node.Name(), peers[j.MemberID], j.PeerURL())
 		}
-		machine := s.At(j.Node.Address)
-		if machine == nil {
-			machine = s.Node(j.Node.Name())
-		}
+		machine := s.MachineOf(j)
 		current[j.ID] = machine.Name() // which may be declared under another name since
 		if !slices.Contains(nodes, j.Node.Name()) && !slices.Contains(nodes, machine.Name()) || j.MemberID == "" || j.StartedAt.IsZero() {
 			wrong("join %+v", j)

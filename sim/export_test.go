@@ -21,3 +21,12 @@ func (w *World) At(address string) *Node {
 	defer w.mu.Unlock()
 	return w.at(address)
 }
+
+// MachineOf is where the container of a membership is: the machine with its address, since one may be declared under another name, or
+// be succeeded by another machine, which gets its name in the file; or the machine with its name, if that has got another address.
+func (w *World) MachineOf(j cke.Join) *Node {
+	if n := w.At(j.Node.Address); n != nil {
+		return n
+	}
+	return w.Node(j.Node.Name())
+}

@@ -190,7 +190,7 @@ func (n *nemesis) pursueMark(node *sim.Node, id cke.Identity, asked bool) {
 // carrier is a node that carries a member, if there is one: this one, or another.
 func (n *nemesis) carrier(node *sim.Node) *sim.Node {
 	if joins := n.s.Store().Identity().Joins; len(joins) > 0 {
-		return n.s.Node(joins[n.IntN(len(joins))].Node.Name())
+		return n.s.MachineOf(joins[n.IntN(len(joins))])
 	}
 	return node
 }

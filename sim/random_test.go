@@ -269,7 +269,7 @@ func (s *stage) deleted(n *nemesis) (faults []string) {
 	}
 	n.reinstalls()
 	for _, j := range joins {
-		node := s.Node(j.Node.Name())
+		node := s.MachineOf(j)
 		containers, _ := node.Look()
 		for _, c := range containers {
 			// Two are left, and do not serve: one whose machine had got another address that nobody looks at any more, and one that an older
@@ -349,7 +349,7 @@ func (s *stage) lost(id cke.Identity) []string {
 		if ended := slices.ContainsFunc(s.Nodes(), func(n *sim.Node) bool { return n.Marks(clusterName, j.ID) }); ended {
 			continue
 		}
-		if !j.StartedAt.IsZero() && (founder || j.MayVote || len(s.Written()) > 0) && !s.Node(j.Node.Name()).Holds(j.Volume) {
+		if !j.StartedAt.IsZero() && (founder || j.MayVote || len(s.Written()) > 0) && !s.MachineOf(j).Holds(j.Volume) {
 			names = append(names, j.Node.Name())
 		}
 	}

@@ -154,7 +154,7 @@ func TestTwins_WhoRunsOnRemovedFilesIsNamed(t *testing.T) {
 func (n *nemesis) pursueApart(node *sim.Node, id cke.Identity, asked bool) {
 	switch i := slices.IndexFunc(id.Joins, func(j cke.Join) bool { return j.Apart }); {
 	case i >= 0:
-		n.s.Node(id.Joins[i].Node.Name()).StartByHand()
+		n.s.MachineOf(id.Joins[i]).StartByHand()
 	case id.Freeze.Active():
 		if !asked {
 			n.unfreeze()

@@ -61,7 +61,7 @@ func (n *nemesis) recoverChosen() {
 		return
 	}
 	for _, j := range id.Joins {
-		if !j.Apart && n.s.Node(j.Node.Name()).Holds(j.Volume) {
+		if !j.Apart && n.s.MachineOf(j).Holds(j.Volume) {
 			n.s.order(cke.RestoreOrder{Survivor: j.Node.Name()})
 			return
 		}

@@ -54,7 +54,7 @@ func (n *nemesis) losesSight() {
 	n.Shuffle(len(joins), func(i, j int) { joins[i], joins[j] = joins[j], joins[i] })
 	least := len(joins) - len(joins)/2 // the others are no quorum
 	for _, j := range joins[:least+n.IntN(len(joins)-least)] {
-		node := n.s.Node(j.Node.Name())
+		node := n.s.MachineOf(j)
 		n.said.nodes = append(n.said.nodes, node.Name())
 		switch n.IntN(4) {
 		case 0:
