@@ -11,12 +11,12 @@ import (
 	"testing"
 )
 
-var writeNoticed = flag.Bool("noticed", false, "write into testdata/noticed.txt which schedule notices each mutation")
+var writeNoticed = flag.Bool("noticed", false, "write into testdata/marks/noticed.txt which schedule notices each mutation")
 
 // noticedBy has the schedule that noticed each mutation, one line for each: its seed, and the name of the mutation. It is played first, so
 // that most mutations cost one schedule. It may be out of date: then the others are played.
 //
-//go:embed testdata/noticed.txt
+//go:embed testdata/marks/noticed.txt
 var noticedBy string
 
 // firstToPlay is the schedule that noticed a mutation when the list was written; 0: none is known.
@@ -45,7 +45,7 @@ func (l *noticedList) add(seed uint64, mutation string) {
 func (l *noticedList) write(t *testing.T) {
 	name := func(line string) string { _, name, _ := strings.Cut(line, " "); return name }
 	slices.SortFunc(l.lines, func(a, b string) int { return strings.Compare(name(a), name(b)) })
-	if err := os.WriteFile("testdata/noticed.txt", []byte(strings.Join(l.lines, "")), 0o666); err != nil {
+	if err := os.WriteFile("testdata/marks/noticed.txt", []byte(strings.Join(l.lines, "")), 0o666); err != nil {
 		t.Error(err)
 	}
 }

@@ -258,7 +258,7 @@ const successionTakes = 2 * time.Minute
 func diesAtEveryCall(t *testing.T, kind cke.QueueKind, add func(*stage, ...string)) {
 	t.Helper()
 	calls, usual := 0, time.Duration(0)
-	for k := 0; k <= 2*calls; k++ { // 0: none dies; else before or after a write
+	dies := func(k int) { // 0: none dies; else before or after a write
 		play(t, 3, func(s *stage) {
 			s.daemon()
 			if !s.until(convergence, s.settled) {
@@ -298,6 +298,10 @@ func diesAtEveryCall(t *testing.T, kind cke.QueueKind, add func(*stage, ...strin
 				}
 			}
 		})
+	}
+	dies(0)
+	for k := range points(2*calls, 3, 0) {
+		dies(k)
 	}
 	if calls < 20 {
 		t.Errorf("only %d writes", calls)
