@@ -80,13 +80,18 @@ func (i Identity) AskedBeside() (all []Former) {
 }
 
 // AskedUnlisted returns the members that no restore stops and that are asked as long as no member list is read through a quorum, by the one that
-// was read last: they may serve alone. Those of Asked, and those that AskedBeside may name, are left out.
+// was read last: they may serve alone. Those of Asked, and of AskedBeside, are left out.
 func (i Identity) AskedUnlisted(last []Member) []Former {
-	if i.Incarnation == nil || i.Incarnation.State == Restoring {
+	if i.Incarnation == nil {
 		return nil
 	}
-	asked := i.Asked()
-	all := slices.DeleteFunc(i.Unstopped(last), func(f Former) bool { return slices.Contains(asked, f.URL) })
+	all := i.Unstopped(last)
+	if i.Incarnation.State == Restoring { // the restored members may be asked at the same URLs
+		all = others(all, i.Unstopped(nil))
+	} else {
+		asked := i.Asked()
+		all = slices.DeleteFunc(all, func(f Former) bool { return slices.Contains(asked, f.URL) })
+	}
 	return all[:min(len(all), MaxStrangers)]
 }
 

@@ -49,9 +49,12 @@ func TestAskedUnlisted_NamesForeignMembersOfTheLastList(t *testing.T) {
 	if got := id.AskedUnlisted(list); len(got) != 1 || got[0].Name != "hand" || got[0].URL != "https://10.0.8.1:2379" || !got[0].Answers(cke.EndpointStatus{MemberID: "f1", ClusterID: "c1"}, "") {
 		t.Errorf("%+v", got)
 	}
-	id.Incarnation.State = cke.Restoring
-	if got := id.AskedUnlisted(list); got != nil {
+	id = cke.Identity{Incarnation: &cke.Incarnation{ID: "next", State: cke.Restoring, Restore: &cke.Restoration{Members: list, Before: id.Incarnation, Fence: []cke.JoinID{"a"}}}, Ended: []cke.Join{ours}}
+	if got := id.AskedUnlisted(list); len(got) != 0 {
 		t.Errorf("during a restore they are asked by its record: %+v", got)
+	}
+	if got := id.AskedUnlisted(append(list, cke.Member{ID: "f3", Name: "late", ClientURLs: []string{"https://10.0.8.3:2379"}})); len(got) != 1 || got[0].Name != "late" || got[0].ClusterID != "c1" {
+		t.Errorf("one that joined since is asked, too: %+v", got)
 	}
 	if got := (cke.Identity{}).AskedUnlisted(list); got != nil {
 		t.Errorf("without an incarnation: %+v", got)
