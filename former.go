@@ -95,12 +95,12 @@ func (i Identity) AskedUnlisted(last []Member) []Former {
 	return all[:min(len(all), MaxStrangers)]
 }
 
-// NotAsked returns those of AskedUnlisted that are to be asked beside what has answered.
+// NotAsked returns those of AskedUnlisted that are to be asked beside what has answered. By an older list another member may be at the URL of one.
 func (s EtcdStatus) NotAsked(unlisted []Former) []Former {
 	if s.MembersSource == MembersLinearizable {
 		return nil
 	}
 	return slices.DeleteFunc(slices.Clone(unlisted), func(f Former) bool {
-		return slices.ContainsFunc(s.Endpoints, func(e EndpointStatus) bool { return e.URL == f.URL })
+		return slices.ContainsFunc(s.Endpoints, func(e EndpointStatus) bool { return e.URL == f.URL && e.MemberID == f.ID })
 	})
 }

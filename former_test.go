@@ -61,10 +61,10 @@ func TestAskedUnlisted_NamesForeignMembersOfTheLastList(t *testing.T) {
 	}
 }
 
-// What a list read through a quorum lacks is not asked, nor what answered already.
+// What a list read through a quorum lacks is not asked, nor what answered already. One that answered where another member was to be found is.
 func TestNotAsked_AsksWhatNoQuorumListed(t *testing.T) {
-	unlisted := []cke.Former{{Name: "f1", URL: "https://10.0.8.1:2379"}, {Name: "f2", URL: "https://10.0.8.2:2379"}}
-	s := cke.EtcdStatus{Endpoints: []cke.EndpointStatus{{URL: "https://10.0.8.2:2379"}}}
+	unlisted := []cke.Former{{Name: "f1", ID: "a", URL: "https://10.0.8.1:2379"}, {Name: "f2", ID: "b", URL: "https://10.0.8.2:2379"}}
+	s := cke.EtcdStatus{Endpoints: []cke.EndpointStatus{{URL: "https://10.0.8.1:2379", Problem: "member a answers there, not c"}, {URL: "https://10.0.8.2:2379", MemberID: "b"}}}
 	for source, want := range map[cke.MembersSource]int{cke.MembersUnknown: 1, cke.MembersLocal: 1, cke.MembersLinearizable: 0} {
 		s.MembersSource = source
 		if got := s.NotAsked(unlisted); len(got) != want || want > 0 && got[0].Name != "f1" {

@@ -207,9 +207,11 @@ func (w *World) members(identity cke.Identity) cke.EtcdStatus {
 			continue
 		}
 		if url, ok := cke.StrangerURL(m, joins); ok && !identity.Incarnation.Importing().Has(m) {
-			if e := w.endpoint(url); e.Problem != "" || e.MemberID == m.ID {
-				s.Endpoints = append(s.Endpoints, e)
+			e := w.endpoint(url)
+			if e.Problem == "" && e.MemberID != m.ID {
+				e = cke.EndpointStatus{URL: url, Problem: "another member answers there"}
 			}
+			s.Endpoints = append(s.Endpoints, e)
 		}
 	}
 	return s
