@@ -80,22 +80,27 @@ func (i Identity) AskedBeside() (all []Former) {
 }
 
 // AskedUnlisted returns the members that no restore stops and that are asked as long as no member list is read through a quorum, by the one that
-// was read last: they may serve alone. Those of Asked, and those that AskedBeside may name, are left out.
+// was read last: they may serve alone. Those of Asked, and of AskedBeside, are left out.
 func (i Identity) AskedUnlisted(last []Member) []Former {
-	if i.Incarnation == nil || i.Incarnation.State == Restoring {
+	if i.Incarnation == nil {
 		return nil
 	}
-	asked := i.Asked()
-	all := slices.DeleteFunc(i.Unstopped(last), func(f Former) bool { return slices.Contains(asked, f.URL) })
+	all := i.Unstopped(last)
+	if i.Incarnation.State == Restoring { // the restored members may be asked at the same URLs
+		all = others(all, i.Unstopped(nil))
+	} else {
+		asked := i.Asked()
+		all = slices.DeleteFunc(all, func(f Former) bool { return slices.Contains(asked, f.URL) })
+	}
 	return all[:min(len(all), MaxStrangers)]
 }
 
-// NotAsked returns those of AskedUnlisted that are to be asked beside what has answered.
+// NotAsked returns those of AskedUnlisted that are to be asked beside what has answered. By an older list another member may be at the URL of one.
 func (s EtcdStatus) NotAsked(unlisted []Former) []Former {
 	if s.MembersSource == MembersLinearizable {
 		return nil
 	}
 	return slices.DeleteFunc(slices.Clone(unlisted), func(f Former) bool {
-		return slices.ContainsFunc(s.Endpoints, func(e EndpointStatus) bool { return e.URL == f.URL })
+		return slices.ContainsFunc(s.Endpoints, func(e EndpointStatus) bool { return e.URL == f.URL && e.MemberID == f.ID })
 	})
 }

@@ -49,19 +49,22 @@ func TestAskedUnlisted_NamesForeignMembersOfTheLastList(t *testing.T) {
 	if got := id.AskedUnlisted(list); len(got) != 1 || got[0].Name != "hand" || got[0].URL != "https://10.0.8.1:2379" || !got[0].Answers(cke.EndpointStatus{MemberID: "f1", ClusterID: "c1"}, "") {
 		t.Errorf("%+v", got)
 	}
-	id.Incarnation.State = cke.Restoring
-	if got := id.AskedUnlisted(list); got != nil {
+	id = cke.Identity{Incarnation: &cke.Incarnation{ID: "next", State: cke.Restoring, Restore: &cke.Restoration{Members: list, Before: id.Incarnation, Fence: []cke.JoinID{"a"}}}, Ended: []cke.Join{ours}}
+	if got := id.AskedUnlisted(list); len(got) != 0 {
 		t.Errorf("during a restore they are asked by its record: %+v", got)
+	}
+	if got := id.AskedUnlisted(append(list, cke.Member{ID: "f3", Name: "late", ClientURLs: []string{"https://10.0.8.3:2379"}})); len(got) != 1 || got[0].Name != "late" || got[0].ClusterID != "c1" {
+		t.Errorf("one that joined since is asked, too: %+v", got)
 	}
 	if got := (cke.Identity{}).AskedUnlisted(list); got != nil {
 		t.Errorf("without an incarnation: %+v", got)
 	}
 }
 
-// What a list read through a quorum lacks is not asked, nor what answered already.
+// What a list read through a quorum lacks is not asked, nor what answered already. One that answered where another member was to be found is.
 func TestNotAsked_AsksWhatNoQuorumListed(t *testing.T) {
-	unlisted := []cke.Former{{Name: "f1", URL: "https://10.0.8.1:2379"}, {Name: "f2", URL: "https://10.0.8.2:2379"}}
-	s := cke.EtcdStatus{Endpoints: []cke.EndpointStatus{{URL: "https://10.0.8.2:2379"}}}
+	unlisted := []cke.Former{{Name: "f1", ID: "a", URL: "https://10.0.8.1:2379"}, {Name: "f2", ID: "b", URL: "https://10.0.8.2:2379"}}
+	s := cke.EtcdStatus{Endpoints: []cke.EndpointStatus{{URL: "https://10.0.8.1:2379", Problem: "member a answers there, not c"}, {URL: "https://10.0.8.2:2379", MemberID: "b"}}}
 	for source, want := range map[cke.MembersSource]int{cke.MembersUnknown: 1, cke.MembersLocal: 1, cke.MembersLinearizable: 0} {
 		s.MembersSource = source
 		if got := s.NotAsked(unlisted); len(got) != want || want > 0 && got[0].Name != "f1" {

@@ -266,15 +266,8 @@ type EtcdStatus struct {
 	Elsewhere []Elsewhere `json:"elsewhere,omitempty"`
 	// Superseded are those of the members that a restore under way replaces, see AskedBeside, and of those of AskedUnlisted without a quorum.
 	Superseded []EndpointStatus `json:"superseded,omitempty"`
-}
-
-// Takes returns the answers with a member list of one who had applied this index at least, unless the list that they have is as good.
-func (s EtcdStatus) Takes(list []Member, source MembersSource, at uint64) EtcdStatus {
-	rank := map[MembersSource]int{MembersLocal: 1, MembersLinearizable: 2}
-	if rank[source] > rank[s.MembersSource] || source == MembersLocal && s.MembersSource == source && at > s.MembersAt {
-		s.Members, s.MembersSource, s.MembersAt = list, source, at
-	}
-	return s
+	// Former is the member list of the cluster that a restore under way replaces, as its members report it.
+	Former MemberList `json:"former,omitzero"`
 }
 
 // Endpoint returns the answer of a membership's member.

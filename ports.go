@@ -128,6 +128,9 @@ type Etcd interface {
 	Endpoint(ctx context.Context, url string) EndpointStatus
 	// Members returns a linearizable member list and the cluster id in hex, through one endpoint.
 	Members(ctx context.Context, url string) (clusterID string, members []Member, err error)
+	// Listed returns the member list as far as one member has applied it, which needs no quorum, and the cluster id in hex. A
+	// learner returns none.
+	Listed(ctx context.Context, url string) (clusterID string, list MemberList, err error)
 	// AddLearner adds a learner with this peer URL and returns its id in hex. ErrConflict: a member has that URL.
 	// ErrNotReady: etcd refuses for now, as it does until its members have been connected for a few seconds. A time-out
 	// means that the outcome is unknown, here and below: read the list again first.

@@ -89,6 +89,8 @@ type Restoration struct {
 	Prepared map[JoinID]string `json:"prepared,omitempty"`
 	// Members is the newest known member list of the incarnation before; nil: none was known.
 	Members []Member `json:"members,omitempty"`
+	// MembersAt is the index of raft that the member had applied at least that reported Members; 0: an earlier cke recorded it.
+	MembersAt uint64 `json:"membersAt,omitempty"`
 	// Compared: the store was, with what lies beside the backups. False: an earlier cke recorded it, or it is a recovery.
 	Compared bool `json:"compared,omitempty"`
 }

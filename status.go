@@ -94,14 +94,6 @@ type Status struct {
 	Targets []BackupTarget `json:"targets,omitempty"`
 }
 
-// ListOf returns the member list of an incarnation that was read last; nil: none is known.
-func (s Status) ListOf(inc *Incarnation) []Member {
-	if !inc.Life(s.Incarnation) {
-		return nil
-	}
-	return s.Etcd.Members
-}
-
 // Condition returns the condition of this type.
 func (s Status) Condition(t ConditionType) (Condition, bool) {
 	for _, c := range s.Conditions {

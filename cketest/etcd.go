@@ -38,6 +38,7 @@ func Etcd(t *testing.T, play func(t *testing.T, scene func(*testing.T, Members))
 		{"a member reports its status, and one that does not answer is no error", endpointTells},
 		{"those that a restore replaces are observed while it is under way", replacedAreObserved},
 		{"the list is the same through all", listIsTheSame},
+		{"a member returns its own list without a quorum", ownListNeedsNoQuorum},
 		{"a learner is added once, and not promoted before it has caught up", learnerIsAdded},
 		{"no learner is added right after members were connected", learnerWaitsForConnections},
 		{"a learner that is cut off from its leader continues to name it", cutLearnerNamesItsLeader},
@@ -70,12 +71,14 @@ func endpointTells(t *testing.T, m Members) {
 }
 
 func replacedAreObserved(t *testing.T, m Members) {
-	id := cke.Identity{Ended: m.Joins, Incarnation: &cke.Incarnation{ID: "next", State: cke.Restoring, ClusterID: "cb", Restore: &cke.Restoration{}}}
+	serves, list, err := m.Members(bounded(t), m.URLs[0])
+	must(t, "Members", err)
+	id := cke.Identity{Ended: m.Joins, Incarnation: &cke.Incarnation{ID: "next", State: cke.Restoring, ClusterID: "cb", Restore: &cke.Restoration{Before: &cke.Incarnation{ID: "before", State: cke.Formed, ClusterID: serves}}}}
 	for _, j := range m.Joins {
 		id.Incarnation.Restore.Fence = append(id.Incarnation.Restore.Fence, j.ID)
 	}
 	seen := m.Observe(id)
-	if seen.Quorate || seen.Members != nil || len(seen.Superseded) != len(m.Joins) {
+	if seen.Quorate || seen.Members != nil || len(seen.Superseded) != len(m.Joins) || seen.Former.Source != cke.MembersLinearizable || len(seen.Former.Members) != len(list) {
 		t.Errorf("%+v", seen)
 	}
 	for i, e := range seen.Superseded {

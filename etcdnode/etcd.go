@@ -38,6 +38,24 @@ func (f *Fleet) Members(ctx context.Context, url string) (clusterID string, memb
 	return clusterID, members, err
 }
 
+// Listed implements cke.Etcd.
+func (f *Fleet) Listed(ctx context.Context, url string) (clusterID string, list cke.MemberList, err error) {
+	err = f.call(ctx, url, "member list of its own", func(ctx context.Context, conn *grpc.ClientConn) error {
+		before, err := pb.NewMaintenanceClient(conn).Status(ctx, &pb.StatusRequest{})
+		if err != nil {
+			return err
+		}
+		resp, err := pb.NewClusterClient(conn).MemberList(ctx, &pb.MemberListRequest{})
+		if err != nil {
+			return err
+		}
+		clusterID = hexID(resp.GetHeader().GetClusterId())
+		list = cke.MemberList{Members: membersOf(resp.Members), Source: cke.MembersLocal, At: before.RaftAppliedIndex}
+		return nil
+	})
+	return clusterID, list, err
+}
+
 // ProveWrite implements cke.Etcd: etcd takes the question for its alarms through raft as well, also with a full database.
 // Source: etcd, EtcdServer.Alarm. As a question it passes the fence of the connection, so the fence is asked here.
 func (f *Fleet) ProveWrite(ctx context.Context, url string) error {

@@ -253,10 +253,10 @@ func TestFence_NoRequestChangesAnythingThroughAMemberOnceTheTermIsOver(t *testin
 	var d deposal
 	f := New(Config{ClientTLS: func(context.Context) (*tls.Config, error) { return c, nil }, Guard: d.guard, Probe: time.Hour})
 	t.Cleanup(f.Close)
-	reads := map[string]bool{"Endpoint": true, "Members": true, "HashKV": true, "Auth": true, "Users": true}
+	reads := map[string]bool{"Endpoint": true, "Members": true, "Listed": true, "HashKV": true, "Auth": true, "Users": true}
 	port, url := reflect.ValueOf(cke.Etcd(f)), member.url()
 	arguments := map[string][]any{
-		"Endpoint": {url}, "Members": {url}, "AddLearner": {url, "https://127.0.0.1:2380"}, "Promote": {url, "b2"}, "RemoveMember": {url, "b2"},
+		"Endpoint": {url}, "Members": {url}, "Listed": {url}, "AddLearner": {url, "https://127.0.0.1:2380"}, "Promote": {url, "b2"}, "RemoveMember": {url, "b2"},
 		"MoveLeader": {url, "b2"}, "UpdateMember": {url, "b2", "https://127.0.0.1:2380"}, "HashKV": {url, int64(7)}, "Compact": {url, int64(7)},
 		"Defragment": {url}, "Arm": {url, cke.Alarm{MemberID: "b2", Kind: "CORRUPT"}}, "Disarm": {url, cke.Alarm{MemberID: "b2", Kind: "NOSPACE"}}, "ProveWrite": {url},
 		"Auth": {url}, "AdmitSelf": {url}, "SetAuth": {url, true},

@@ -92,7 +92,7 @@ func (f *Fleet) observe(ctx context.Context, all bool) (o cke.Observation, whole
 	found := l.now()
 	seen := statusesOf(found)
 	whole = whole && !slices.ContainsFunc(found, func(n nodeFacts) bool { return n.quiet })
-	etcd.Elsewhere, etcd.Superseded = f.beside(ctx, cke.ToAskElsewhere(sc.cluster, seen, sc.joins), slices.Concat(sc.beside, etcd.NotAsked(sc.unlisted)))
+	etcd = f.beside(ctx, etcd, cke.ToAskElsewhere(sc.cluster, seen, sc.joins), slices.Concat(sc.beside, etcd.NotAsked(sc.unlisted)))
 	o = cke.Observation{Nodes: seen, Etcd: etcd, Partial: cut && inVain, ObservedAt: time.Now().UTC()}
 	if whole { // what is seen stopped in another one is seen again in the next
 		f.mu.Lock()

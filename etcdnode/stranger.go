@@ -41,20 +41,17 @@ func (f *Fleet) stranger(ctx context.Context, m cke.Member, url string, asked ti
 	return s
 }
 
-// beside asks members where they are not on record, and those of the cluster that a restore under way replaces.
-func (f *Fleet) beside(ctx context.Context, ask []cke.Elsewhere, replaced []cke.Former) ([]cke.Elsewhere, []cke.EndpointStatus) {
+// beside asks members where they are not on record, and those of the cluster that a restore under way replaces, and adds what they answer.
+func (f *Fleet) beside(ctx context.Context, s cke.EtcdStatus, ask []cke.Elsewhere, replaced []cke.Former) cke.EtcdStatus {
 	ctx, cancel := context.WithTimeout(ctx, allowed(endpointLimit+endpointLimit/4))
 	defer cancel()
 	asked := time.Now()
 	var wg sync.WaitGroup
-	var superseded []cke.EndpointStatus
-	if len(replaced) > 0 {
-		superseded = make([]cke.EndpointStatus, len(replaced))
-	}
+	found := make([]endpointFacts, len(replaced))
 	for i, m := range replaced {
 		wg.Go(func() {
-			superseded[i] = f.askAt(ctx, m.URL, asked).status
-			superseded[i].Join = m.Join.ID
+			found[i] = f.askAt(ctx, m.URL, asked)
+			found[i].status.Join = m.Join.ID
 		})
 	}
 	for i := range ask {
@@ -66,7 +63,12 @@ func (f *Fleet) beside(ctx context.Context, ask []cke.Elsewhere, replaced []cke.
 		})
 	}
 	wg.Wait()
-	return ask, superseded
+	s.Elsewhere = ask
+	for i, m := range replaced {
+		s.Superseded = append(s.Superseded, found[i].status)
+		s = s.TakesFormer(m, found[i].status, found[i].members, found[i].source)
+	}
+	return s
 }
 
 // askAt asks whoever answers at a client URL.

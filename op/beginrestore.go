@@ -22,7 +22,7 @@ type BeginRestore struct {
 	// Known is the highest revision that is known to have been used.
 	Known int64
 	// Members is the newest known member list.
-	Members []cke.Member
+	Members cke.MemberList
 	// Serving: the cluster has its quorum, so its current data is stored once more.
 	Serving bool
 	// Fence are the memberships and containers that are stopped first, so that what is read does not change; only if a
@@ -234,7 +234,7 @@ func (b BeginRestore) record(ctx context.Context, e Env, checked cke.Snapshot, r
 			fmt.Sprintf("it was revision %d of incarnation %s, and now it is revision %d of incarnation %s",
 				checked.Revision, checked.Lineage, s.Revision, s.Lineage)}, Try: "ckecli restore"}
 	}
-	r := cke.Restoration{ID: b.Task.ID, By: b.Task.By, Order: o, Snapshot: s, Bump: cke.RevisionBump, Members: b.Members, Ran: ran, Compared: o.Survivor == ""}
+	r := cke.Restoration{ID: b.Task.ID, By: b.Task.By, Order: o, Snapshot: s, Bump: cke.RevisionBump, Members: b.Members.Members, MembersAt: b.Members.At, Ran: ran, Compared: o.Survivor == ""}
 	r.Order.Lineage, r.Order.Revision, r.Order.Time = s.Lineage, s.Revision, time.Time{}
 	r.Bump += max(0, max(b.Known, id.Incarnation.Floor())-s.Revision)
 	if r.Data, err = e.Snapshots.Hash(ctx, b.Task.ID, r.Bump); err != nil {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -22,32 +23,87 @@ func (r Restore) storeBeforeFence(ctx context.Context, e Env) error {
 }
 
 // noneJoined refuses to stop the members that the restore replaces while those that it leaves running are a quorum by their member list: an
-// operator may have added foreign ones since the restore was put on record. If none of the members serves, no list is read.
+// operator may have added foreign ones since the restore was put on record. Without a quorum the newest list that a member has counts. If none of
+// the members answers, no list is read.
 func (r Restore) noneJoined(ctx context.Context, e Env) error {
 	id, err := r.restoring(ctx, e)
 	if err != nil {
 		return err
 	}
-	rest := *id.Incarnation.Restore
-	if rest.Before == nil || rest.Order.Survivor != "" || id.Incarnation.OnlyCopied() {
+	if rest := id.Incarnation.Restore; rest.Before == nil || rest.Order.Survivor != "" {
 		return nil
 	}
-	urls, err := allServingBefore(ctx, e, r.Fence, rest)
+	lists, err := r.listsNow(ctx, e, id)
 	if err != nil {
-		return ctx.Err()
+		return err
 	}
-	for _, url := range urls {
-		clusterID, list, err := e.Etcd.Members(ctx, url)
-		if err != nil || !rest.Replaces(clusterID) {
-			continue
+	var peers []string
+	if id.Incarnation.OnlyCopied() && len(lists) > 0 {
+		peers = r.peers(ctx, e)
+	}
+	for _, clusterID := range slices.Sorted(maps.Keys(lists)) {
+		if err := r.outnumbered(id, lists[clusterID].Members, peers); err != nil {
+			return err
 		}
-		return r.outnumbered(id, list)
 	}
 	return ctx.Err()
 }
 
-// outnumbered is the error that members which a restore leaves running are a quorum by a list; nil: they are none.
-func (r Restore) outnumbered(id cke.Identity, list []cke.Member) error {
+// listsNow are the member lists of the clusters that the restore replaces, by their ids. An error: members serve, and do not say who they are.
+func (r Restore) listsNow(ctx context.Context, e Env, id cke.Identity) (map[string]cke.MemberList, error) {
+	lists, unread := map[string]cke.MemberList{}, map[string]error{}
+	for _, j := range serving(r.Fence, *id.Incarnation.Restore) {
+		url := j.ClientURL()
+		s := e.Etcd.Endpoint(ctx, url)
+		now := lists[s.ClusterID]
+		if s.Learner || !replaces(id, j, s) || now.Source == cke.MembersLinearizable {
+			continue
+		}
+		var of string
+		var err error
+		list := cke.MemberList{Source: cke.MembersLinearizable}
+		if s.Linearizable {
+			of, list.Members, err = e.Etcd.Members(ctx, url)
+		} else {
+			of, list, err = e.Etcd.Listed(ctx, url)
+		}
+		switch {
+		case err == nil && of == s.ClusterID:
+			lists[of] = now.Takes(list)
+		case s.Linearizable:
+			unread[s.ClusterID] = cmp.Or(err, fmt.Errorf("cluster id %s: %w", of, cke.ErrConflict))
+		}
+	}
+	for clusterID, err := range unread {
+		if lists[clusterID].Source != cke.MembersLinearizable {
+			return nil, fmt.Errorf("the members that the restore is to stop serve, and their member list cannot be read: %w", err)
+		}
+	}
+	return lists, ctx.Err()
+}
+
+// replaces reports whether an answer at the place of a membership is from a cluster that the restore replaces. Where the cluster was declared to be
+// restored, its id is not on record.
+func replaces(id cke.Identity, j cke.Join, s cke.EndpointStatus) bool {
+	if !id.Incarnation.OnlyCopied() {
+		return id.Incarnation.Restore.Replaces(s.ClusterID)
+	}
+	return s.ClusterID != "" && s.ClusterID != id.Incarnation.ClusterID && (j.MemberID == "" || j.MemberID == s.MemberID)
+}
+
+// peers are the peer URLs of the containers that the restore stops, on the nodes that they were made for: their memberships may not be on record.
+func (r Restore) peers(ctx context.Context, e Env) (urls []string) {
+	for _, j := range r.Fence {
+		c, err := e.Machines.Machine(j.Node).Container(ctx, j)
+		if host, _ := cke.HostPort(c.PeerURL()); err == nil && host == j.Node.Address {
+			urls = append(urls, c.PeerURL())
+		}
+	}
+	return urls
+}
+
+// outnumbered is the error that members which a restore leaves running are a quorum by a list; nil: they are none. Those at some peers are stopped.
+func (r Restore) outnumbered(id cke.Identity, list []cke.Member, peers []string) error {
 	destroyed := id.Incarnation.Restore.Believed().Destroyed
 	voters, stay := 0, []string{}
 	for _, m := range list {
@@ -58,7 +114,7 @@ func (r Restore) outnumbered(id cke.Identity, list []cke.Member) error {
 		stopped := slices.ContainsFunc(slices.Concat(r.Fence, id.Ended), func(j cke.Join) bool {
 			stays := indexOf(r.Fence, j.ID) < 0 && slices.ContainsFunc(id.Superseded(), func(s cke.Join) bool { return s.ID == j.ID }) && id.NameIn(destroyed, j) == ""
 			return m.Of(j) && !stays
-		})
+		}) || slices.ContainsFunc(m.PeerURLs, func(url string) bool { return slices.Contains(peers, url) })
 		gone := slices.Contains(destroyed, cmp.Or(m.Name, m.ID)) || slices.ContainsFunc(id.Unstopped(nil), func(f cke.Former) bool { return f.ID == m.ID && slices.Contains(destroyed, f.Name) })
 		if !stopped && !gone {
 			stay = append(stay, fmt.Sprintf("%s (%s)", cmp.Or(m.Name, "not started"), m.ID))
@@ -68,6 +124,6 @@ func (r Restore) outnumbered(id cke.Identity, list []cke.Member) error {
 		return nil
 	}
 	return &cke.Error{Code: cke.CodeFence, What: "members that the restore does not stop are a quorum of the cluster that it replaces", Facts: []string{
-		fmt.Sprintf("%s are %d of %d voters, and would serve beside the restored members", strings.Join(stay, ", "), len(stay), voters), "nothing was stopped; the restore continues once they are removed, or: ckecli restore --cancel"},
+		fmt.Sprintf("%s are %d of %d voters, and would serve beside the restored members", strings.Join(stay, ", "), len(stay), voters), "nothing was stopped; the restore continues once they are removed; if they are gone for good: ckecli restore --cancel, then restore with --destroyed for each of them"},
 		Try: "etcdctl member remove ID", Err: cke.ErrConflict}
 }

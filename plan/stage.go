@@ -28,7 +28,7 @@ type stage struct {
 func newStage(in strategy.Input) *stage {
 	s := &stage{clock: &clock{now: in.Seen.ObservedAt}, in: in}
 	s.in.Failures = map[string]strategy.Failure{}
-	s.in.Before.Reached, s.in.Before.Etcd.MembersAt = nil, 0 // simulated members count their revisions from the start
+	s.in.Before.Reached, s.in.Before.Etcd.MembersAt, s.in.Before.Etcd.Former.At = nil, 0, 0 // simulated members count their revisions from the start
 	spec := cke.Spec{Cluster: in.Spec, Generation: in.Generation}
 	if in.Deleting {
 		spec.DeleteRequestedAt = in.Seen.ObservedAt
@@ -52,7 +52,7 @@ func newStage(in strategy.Input) *stage {
 func (s *stage) look(ctx context.Context) strategy.Input {
 	in := s.in
 	in.Identity = s.world.Store().Identity()
-	s.daemon.Observer().Update(in.Spec, in.Identity, in.Before.ListOf(in.Identity.Incarnation)...)
+	s.daemon.Observer().Update(in.Spec, in.Identity, in.Before.LastList(in.Identity.Incarnation)...)
 	in.Seen = s.daemon.Observer().Observe(ctx)
 	s.asBefore(&in.Seen)
 	return in

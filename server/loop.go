@@ -285,7 +285,7 @@ func (l *Loop) look(ctx context.Context) (in strategy.Input, whole bool, err err
 		return in, false, fmt.Errorf("read identity: %w", err)
 	}
 	l.prefer(ctx, spec.Cluster.Prefer)
-	l.Observer.Update(spec.Wanted(), identity, l.status.ListOf(identity.Incarnation)...)
+	l.Observer.Update(spec.Wanted(), identity, l.status.LastList(identity.Incarnation)...)
 	began := l.Now()
 	var seen cke.Observation
 	if l.calm {

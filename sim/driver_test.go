@@ -221,7 +221,7 @@ func (d *driver) round(ctx context.Context) (again time.Duration, err error) {
 	if err != nil {
 		return 0, err
 	}
-	d.Observer().Update(spec.Wanted(), identity, d.before().ListOf(identity.Incarnation)...)
+	d.Observer().Update(spec.Wanted(), identity, d.before().LastList(identity.Incarnation)...)
 	seen := d.Observer().Observe(ctx)
 	if ctx.Err() != nil {
 		return 0, ctx.Err()

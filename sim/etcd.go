@@ -176,6 +176,19 @@ func (e etcdPort) Members(ctx context.Context, url string) (id string, members [
 	return id, members, err
 }
 
+// Listed implements cke.Etcd.
+func (e etcdPort) Listed(ctx context.Context, url string) (id string, list cke.MemberList, err error) {
+	err = e.call(ctx, url, "Listed", false, func() error {
+		c, err := e.d.world.voting(url)
+		if err == nil {
+			m := c.member()
+			id, list = hexID(m.cluster), cke.MemberList{Members: m.entries(), Source: cke.MembersLocal, At: e.d.world.endpoint(url).RaftApplied}
+		}
+		return err
+	})
+	return id, list, err
+}
+
 // list is the linearizable member list through one endpoint.
 func (w *World) list(url string) (string, []cke.Member, error) {
 	c, err := w.voting(url)

@@ -108,6 +108,8 @@ func (o *Observer) observe(ctx context.Context) cke.Observation {
 			e := w.endpoint(m.URL)
 			e.Join = m.Join.ID
 			seen.Etcd.Superseded = append(seen.Etcd.Superseded, e)
+			list, source := w.reported(e)
+			seen.Etcd = seen.Etcd.TakesFormer(m, e, list, source)
 		}
 		for _, e := range slices.Concat(seen.Etcd.Endpoints, seen.Etcd.Superseded) {
 			c, _ := w.serving(Management, e.URL)
@@ -205,9 +207,11 @@ func (w *World) members(identity cke.Identity) cke.EtcdStatus {
 			continue
 		}
 		if url, ok := cke.StrangerURL(m, joins); ok && !identity.Incarnation.Importing().Has(m) {
-			if e := w.endpoint(url); e.Problem != "" || e.MemberID == m.ID {
-				s.Endpoints = append(s.Endpoints, e)
+			e := w.endpoint(url)
+			if e.Problem == "" && e.MemberID != m.ID {
+				e = cke.EndpointStatus{URL: url, Problem: "another member answers there"}
 			}
+			s.Endpoints = append(s.Endpoints, e)
 		}
 	}
 	return s
@@ -220,14 +224,21 @@ func (w *World) elsewhere(ask []cke.Elsewhere) []cke.Elsewhere {
 		join := a.Join
 		a.EndpointStatus = w.endpoint(a.URL)
 		a.Join = join
-		if c, err := w.voting(a.URL); err == nil {
-			a.Members, a.Source = c.member().entries(), cke.MembersLocal
-		}
-		if _, list, err := w.list(a.URL); err == nil && a.Linearizable {
-			a.Members, a.Source = list, cke.MembersLinearizable
-		}
+		a.Members, a.Source = w.reported(a.EndpointStatus)
 	}
 	return ask
+}
+
+// reported is the member list that a member reports, and how.
+func (w *World) reported(e cke.EndpointStatus) (list []cke.Member, source cke.MembersSource) {
+	c, err := w.voting(e.URL)
+	if err != nil {
+		return nil, cke.MembersUnknown
+	}
+	if _, list, err := w.list(e.URL); err == nil && e.Linearizable {
+		return list, cke.MembersLinearizable
+	}
+	return c.member().entries(), cke.MembersLocal
 }
 
 // clusterIDOf is the one on record; empty: none is yet.

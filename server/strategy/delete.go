@@ -94,11 +94,10 @@ func (in *Input) leftByDeletion(stops []cke.Join) (foreign []cke.Problem, couldS
 		lives[j.Incarnation] = append(lives[j.Incarnation], j)
 	}
 	for _, life := range slices.Sorted(maps.Keys(lives)) {
-		list, newest := in.listOf(life)
 		left := slices.ContainsFunc(lives[life], func(j cke.Join) bool { return !hasJoin(stops, j.ID) })
-		for _, l := range append([][]cke.Member{list}, in.otherLists(life)...) {
-			b, strange := in.leftOf(l, newest, lives[life], stops)
-			if list == nil && left || b.of() > 0 {
+		for _, l := range in.listsOf(life) {
+			b, strange := in.leftOf(l, lives[life], stops)
+			if l.Members == nil && left || b.of() > 0 {
 				foreign, couldServe = append(foreign, strange...), true
 			}
 		}
@@ -110,9 +109,9 @@ func (in *Input) leftByDeletion(stops []cke.Join) (foreign []cke.Problem, couldS
 }
 
 // leftOf is who could continue by one member list; foreign is why a deletion waits for those of them that no membership names.
-func (in *Input) leftOf(list []cke.Member, newest bool, joins, stops []cke.Join) (b ballot, foreign []cke.Problem) {
-	b.changing = !newest
-	for _, m := range list {
+func (in *Input) leftOf(l cke.MemberList, joins, stops []cke.Join) (b ballot, foreign []cke.Problem) {
+	b.changing = l.Source != cke.MembersLinearizable
+	for _, m := range l.Members {
 		ours := slices.DeleteFunc(slices.Concat(joins, in.Identity.Ended), func(j cke.Join) bool { return !in.is(m, j) })
 		_, there := in.stopped(m)
 		there = there || in.staysDown(m)

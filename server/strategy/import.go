@@ -251,8 +251,7 @@ func (in *Input) oldListed() []cke.OldMember {
 	if in.oldMembers() == nil {
 		return nil
 	}
-	list, _ := in.listOf(inc.BeforeRestores().ID)
-	return inc.OldListed(list)
+	return inc.OldListed(in.listsOf(inc.BeforeRestores().ID)[0].Members)
 }
 
 func destroyedFlags(old []cke.OldMember) string {

@@ -104,28 +104,27 @@ func (in *Input) ballots(o cke.RestoreOrder) (all []ballot) {
 		return !in.gone(o, m.ID) && (!seen || mayGoOn(n))
 	}
 	for _, life := range slices.Sorted(maps.Keys(lives)) {
-		list, newest := in.listOf(life)
-		all = append(all, in.ballot(list, newest, lives[life], goesOn, strangerGoesOn))
-		for _, other := range in.otherLists(life) {
-			all = append(all, in.ballot(other, false, lives[life], goesOn, strangerGoesOn))
+		lists := in.listsOf(life)
+		for _, l := range lists {
+			all = append(all, in.ballot(l, lives[life], goesOn, strangerGoesOn))
 		}
-		if list != nil && in.copied(life) { // the record or the list may be the newer one
-			all = append(all, in.ballot(nil, false, lives[life], goesOn, strangerGoesOn))
+		if lists[0].Members != nil && in.copied(life) { // the record or the list may be the newer one
+			all = append(all, in.ballot(cke.MemberList{}, lives[life], goesOn, strangerGoesOn))
 		}
 		ended := func(j cke.Join) bool { // one that is put aside is marked, too, and votes until it is replaced, which a copy may not know
 			marked := slices.ContainsFunc(in.Seen.Nodes, func(n cke.NodeStatus) bool { return n.Answered() && n.Marks(j.ID) })
 			return cke.Ends(in.Identity.StillLacking(in.Backup), j.ID) || marked && (!j.Apart || in.copied(life))
 		}
 		if left := slices.DeleteFunc(slices.Clone(lives[life]), ended); len(left) < len(lives[life]) { // they vote no more
-			all = append(all, in.ballot(nil, false, left, goesOn, strangerGoesOn))
+			all = append(all, in.ballot(cke.MemberList{}, left, goesOn, strangerGoesOn))
 		}
 	}
 	return all
 }
 
 // ballot is that of the memberships of an incarnation, by its member list, and of the voters that no membership names.
-func (in *Input) ballot(list []cke.Member, newest bool, joins []cke.Join, goesOn func(cke.Join) bool, strangerGoesOn func(cke.Member) bool) ballot {
-	b := ballot{changing: !newest}
+func (in *Input) ballot(l cke.MemberList, joins []cke.Join, goesOn func(cke.Join) bool, strangerGoesOn func(cke.Member) bool) ballot {
+	b, list := ballot{changing: l.Source != cke.MembersLinearizable}, l.Members
 	for _, j := range joins {
 		if votes := in.votesBy(list, j); votes || !j.StartedAt.IsZero() {
 			b.count(j.Node.Name(), votes, goesOn(j))
@@ -168,27 +167,46 @@ func (in *Input) hasVoter(list []cke.Member, j cke.Join) bool {
 	return slices.ContainsFunc(list, func(m cke.Member) bool { return in.is(m, j) && !m.Learner })
 }
 
-// listOf is the member list of an incarnation that was seen last, and whether a quorum has just said so.
-func (in *Input) listOf(life string) (list []cke.Member, newest bool) {
+// listsOf are the member lists of an incarnation of which one is the newest that is known, the likeliest one first. There is at least one, which is
+// empty where none is known.
+func (in *Input) listsOf(life string) []cke.MemberList {
 	copied := in.copied(life)
-	if in.Identity.Incarnation.Life(life) || in.awaitsRestore() && copied && in.lists(in.lastList(), life) {
-		return in.lastList(), in.Seen.Etcd.MembersSource == cke.MembersLinearizable
+	switch last := in.lastLists(); {
+	case in.Identity.Incarnation.Life(life):
+		return last
+	case in.awaitsRestore() && copied && in.lists(last[0].Members, life):
+		return last[:1]
 	}
 	for i := in.Identity.Incarnation; i != nil && i.Restore != nil; i = i.Restore.Before {
 		b := i.Restore.Before
 		if b.Life(life) || copied && b != nil && b.State == cke.Awaiting && in.lists(i.Restore.Members, life) {
-			return i.Restore.Members, false
+			return in.listsBefore(i)
 		}
 	}
-	return nil, false
+	return []cke.MemberList{{}}
 }
 
-// otherLists are those that may be newer than listOf, see lastLists.
-func (in *Input) otherLists(life string) [][]cke.Member {
-	if !in.Identity.Incarnation.Life(life) {
-		return nil
+// listsBefore are those of the incarnation that a restore replaces. It may serve until then, and the list that is on record may be outdated.
+func (in *Input) listsBefore(i *cke.Incarnation) []cke.MemberList {
+	recorded := cke.MemberList{Members: i.Restore.Members, Source: cke.MembersRemembered, At: i.Restore.MembersAt}
+	b := i.Restore.Before
+	if inc := in.Identity.Incarnation; inc.State != cke.Restoring || b == nil || !inc.BeforeRestores().Life(b.ID) || b.State == cke.Awaiting {
+		return []cke.MemberList{recorded}
 	}
-	return in.lastLists()[1:]
+	if last := in.Before.ListOf(b); len(last.Members) > 0 {
+		recorded = last
+	}
+	return cke.NewestLists(in.Seen.Etcd.Former, recorded)
+}
+
+// formerLists are those of the incarnation that continues if the restores under way are canceled; nil: there is none, or it was only declared.
+func (in *Input) formerLists() []cke.MemberList {
+	for i := in.Identity.Incarnation; i != nil && i.State == cke.Restoring && i.Restore != nil && i.Restore.Before != nil; i = i.Restore.Before {
+		if i.Restore.Before.State != cke.Restoring {
+			return in.listsBefore(i)
+		}
+	}
+	return nil
 }
 
 // copied reports whether only a copy of the record names an incarnation: the cluster was declared to be restored, and has
@@ -223,37 +241,24 @@ func unknownBallot(in *Input, mayGoOn func(cke.Node) bool) (b ballot) {
 
 // allListed are the members by the newest lists of all incarnations that may still run.
 func (in *Input) allListed() []cke.Member {
-	all := slices.Concat(in.lastLists()...)
+	lists := in.lastLists()
 	for _, j := range in.Identity.Superseded() {
-		list, _ := in.listOf(j.Incarnation)
-		all = slices.Concat(all, list)
+		lists = slices.Concat(lists, in.listsOf(j.Incarnation))
+	}
+	return membersIn(lists)
+}
+
+func membersIn(lists []cke.MemberList) (all []cke.Member) {
+	for _, l := range lists {
+		all = append(all, l.Members...)
 	}
 	return all
 }
 
 // lastList is the newest member list of this incarnation that any member reported; nil: none is known.
-func (in *Input) lastList() []cke.Member {
-	if in.remembers() {
-		return in.Before.Etcd.Members
-	}
-	return in.Seen.Etcd.Members
-}
+func (in *Input) lastList() []cke.Member { return in.lastLists()[0].Members }
 
-// lastLists are the member lists of this incarnation of which one is the newest, the likeliest one first. A member that reports its own may have
-// been away while others joined. Or it has just started, and has applied more than it says.
-func (in *Input) lastLists() [][]cke.Member {
-	lists := [][]cke.Member{in.lastList()}
-	if seen := in.Seen.Etcd.Members; len(seen) > 0 && in.remembers() {
-		lists = append(lists, seen)
-	}
-	return lists
-}
-
-// remembers reports whether the list that is remembered is newer than what any member reports now, or the only one.
-func (in *Input) remembers() bool {
-	seen := in.Seen.Etcd
-	if in.Before.ListOf(in.Identity.Incarnation) == nil {
-		return false
-	}
-	return len(seen.Members) == 0 || seen.MembersSource != cke.MembersLinearizable && in.Before.Etcd.MembersAt > seen.MembersAt
+// lastLists are the member lists of this incarnation of which one is the newest, the likeliest one first, see cke.NewestLists.
+func (in *Input) lastLists() []cke.MemberList {
+	return cke.NewestLists(in.Seen.Etcd.List(), in.Before.ListOf(in.Identity.Incarnation))
 }

@@ -12,8 +12,7 @@ import (
 // unseen is the ballot of those of which nothing says whether they serve now: they do not answer, and no engine says that
 // they do not run. Foreign voters count, unless they answer.
 func (in *Input) unseen() ballot {
-	list, newest := in.listOf(in.Identity.Incarnation.ID)
-	return in.ballot(list, newest, in.Identity.Joins, func(j cke.Join) bool { return !down(in, j) }, func(m cke.Member) bool {
+	return in.ballot(in.listsOf(in.Identity.Incarnation.ID)[0], in.Identity.Joins, func(j cke.Join) bool { return !down(in, j) }, func(m cke.Member) bool {
 		return !slices.ContainsFunc(in.Seen.Etcd.Endpoints, func(e cke.EndpointStatus) bool { return e.MemberID == m.ID && e.Problem == "" })
 	})
 }

@@ -91,7 +91,7 @@ func beginRestore(in *Input, t cke.Task) Decision {
 	if why := refusalOf(in, o, founders); why != nil {
 		return refuse(t, why)
 	}
-	b := op.BeginRestore{Task: t, Spec: in.Spec, Founders: founders, Known: knownRevision(in), Members: in.lastList(), Serving: in.serves()}
+	b := op.BeginRestore{Task: t, Spec: in.Spec, Founders: founders, Known: knownRevision(in), Members: in.lastLists()[0], Serving: in.serves()}
 	if in.awaitsRestore() && o.Source == in.Spec.Name { // what its former store knew of it since the copy beside the backups is gone
 		for _, u := range in.unrecorded() {
 			switch life := u.Incarnation; {

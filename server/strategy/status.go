@@ -36,8 +36,11 @@ func Report(in Input, d Decision, prev cke.Status) cke.Status {
 		s.UnreachedSince = cmp.Or(prev.UnreachedSince, now)
 	}
 	s.Electing, _ = in.electing()
-	if in.remembers() { // voters that no membership names count until a later list
-		s.Etcd.Members, s.Etcd.MembersSource, s.Etcd.MembersAt = in.lastList(), cke.MembersRemembered, in.Before.Etcd.MembersAt
+	if l := in.lastLists()[0]; l.Source == cke.MembersRemembered { // voters that no membership names count until a later list
+		s.Etcd.Members, s.Etcd.MembersSource, s.Etcd.MembersAt = l.Members, l.Source, l.At
+	}
+	if lists := in.formerLists(); lists != nil && lists[0].Members != nil { // it may continue
+		s.Etcd.Former, s.Etcd.Former.Incarnation = lists[0], in.Identity.Incarnation.BeforeRestores().ID
 	}
 	if inc := in.Identity.Incarnation; inc != nil {
 		s.Incarnation, s.ClusterID = inc.ID, inc.ClusterID
