@@ -16,7 +16,8 @@ type At struct {
 	Lineage string
 	// Revision selects a state by revision; 0 means not by revision.
 	Revision int64
-	// Time selects the newest revision whose change had been received by then; zero means not by time.
+	// Time selects the newest revision whose change had been received by then; zero means not by time. With a Revision, that is the state, and users and
+	// roles are those of the time.
 	Time time.Time
 	// Full names a full by its ID, as `LINEAGE/REVISION-TIME` or the part after the slash, and selects exactly its
 	// revision.
@@ -30,6 +31,7 @@ func (at At) named() bool { return at != At{Lineage: at.Lineage} }
 type target struct {
 	lineage  Lineage
 	revision int64
+	by       time.Time // the state is that of this time; zero: it is not known of which
 	chains   []Chain
 	// damage says why the newest cannot be had, when the target is less than what was asked for.
 	damage *DamagedError
@@ -89,7 +91,7 @@ func (s *Store) resolveIn(ctx context.Context, l Lineage, at At, partial bool) (
 	case at.Full != "":
 		return l.full(at.Full)
 	case at.Revision > 0:
-		t = target{lineage: l, revision: at.Revision}
+		t = target{lineage: l, revision: at.Revision, by: at.Time}
 		t.chains, err = l.choose(at.Revision)
 		return t.orPartial(err, partial)
 	case !at.Time.IsZero():
@@ -97,7 +99,7 @@ func (s *Store) resolveIn(ctx context.Context, l Lineage, at At, partial bool) (
 		if err != nil {
 			return target{}, err
 		}
-		t = target{lineage: l, revision: revision, notes: note}
+		t = target{lineage: l, revision: revision, by: at.Time, notes: note}
 		t.chains, err = l.choose(revision)
 		return t.orPartial(err, partial)
 	}
@@ -111,7 +113,7 @@ func (at At) needs(l *Lineage) []Entry {
 		if l.seen[f.Name()].bad != nil {
 			continue
 		}
-		if at.Revision > 0 && f.Revision <= at.Revision || !at.Time.IsZero() && !f.Time.After(at.Time) {
+		if at.Revision > 0 && f.Revision <= at.Revision || at.Revision == 0 && !at.Time.IsZero() && !f.Time.After(at.Time) {
 			before, from = from, f.Revision
 		}
 	}

@@ -24,7 +24,8 @@ type LeaseChange struct {
 	Low, High int64
 	// Reset means that Granted is the whole list, and leases that are not in it have ended.
 	Reset bool
-	// Granted are new leases; Gone have ended. A lease that was granted and ended in between is in both.
+	// Granted are new leases; Gone have ended. A lease in both was not there when the list was made: it was granted and had ended before, or it was
+	// granted after that.
 	Granted []Lease
 	Gone    []int64
 }
@@ -98,7 +99,10 @@ type leaseBook struct {
 	low           int64
 	whole         bool // a list had all leases, so that from there on what no list has is known to have ended
 	with, without leaseState
-	times         map[int64]int64 // what later lists say of the time granted, by id: changes up to the revision may name such leases
+	// referred are leases that changes name of which lists may be too early to have them: id → newest revision that names it. A list that is repeated
+	// follows changes that were made after it.
+	referred map[int64]int64
+	times    map[int64]int64 // what later lists say of the time granted, by id: changes up to the revision may name such leases
 }
 
 // leaseState is what is known of leases.
@@ -107,26 +111,19 @@ type leaseState struct {
 	others bool
 	known  map[int64]int64 // id → time granted
 	gone   map[int64]struct{}
-	// referred are leases that changes since the last list name and that no list had: id → newest revision that names it.
-	referred map[int64]int64
 }
 
 func newLeaseBook(at int64) *leaseBook {
 	empty := func(others bool) leaseState {
-		return leaseState{others: others, known: map[int64]int64{}, gone: map[int64]struct{}{}, referred: map[int64]int64{}}
+		return leaseState{others: others, known: map[int64]int64{}, gone: map[int64]struct{}{}}
 	}
-	return &leaseBook{at: at, with: empty(true), without: empty(false), times: map[int64]int64{}}
+	return &leaseBook{at: at, with: empty(true), without: empty(false), referred: map[int64]int64{}, times: map[int64]int64{}}
 }
 
 // refer notes that a record of this revision names a lease.
 func (b *leaseBook) refer(lease, revision int64) {
-	if lease == 0 || revision <= b.low {
-		return
-	}
-	for _, s := range []*leaseState{&b.with, &b.without} {
-		if !s.has(lease) {
-			s.referred[lease] = revision
-		}
+	if lease != 0 && revision > b.low {
+		b.referred[lease] = revision
 	}
 }
 
@@ -135,29 +132,67 @@ func (b *leaseBook) observe(c LeaseChange, base int64) {
 	if c.High < base {
 		return
 	}
+	there, others := c.split()
+	for _, l := range others { // changes after the list may name them
+		b.times[l.ID] = l.TTL
+	}
 	if c.High > b.at {
 		// Seen after the revision wanted: what has ended by then may be alive at it, what is new may not be there yet.
-		for _, l := range c.Granted {
+		for _, l := range there {
 			b.times[l.ID] = l.TTL
 		}
 		return
 	}
 	if c.Low < base {
-		b.with.show(c) // what the full has may be newer: ended, its keys would never expire
+		b.with.show(there) // what the full has may be newer: ended, its keys would never expire
 	} else {
-		b.with.observe(c)
+		b.with.observe(c, there)
 	}
-	b.without.observe(c)
-	if b.whole = b.whole || c.Reset; b.whole {
-		b.with.end(c.Low)
-		b.without.end(c.Low)
-		b.low = max(b.low, c.Low)
+	b.without.observe(c, there)
+	b.end(c)
+	if b.whole {
+		if b.low = max(b.low, c.Low); c.Reset { // what earlier lists showed counts no more: this one may be of another daemon, from a member that lags
+			b.low = c.Low
+		}
 	}
+}
+
+// end forgets leases that only changes up to a list name: neither that nor one before it has them, so they had ended, and their keys with them.
+func (b *leaseBook) end(c LeaseChange) {
+	for _, id := range c.Gone {
+		if b.referred[id] <= c.Low {
+			delete(b.referred, id)
+		}
+	}
+	if b.whole = b.whole || c.Reset; !b.whole {
+		return
+	}
+	for id, revision := range b.referred {
+		if revision <= c.Low {
+			delete(b.referred, id)
+		}
+	}
+}
+
+// split returns the leases that were there when the list was made, and the others that it names with their times.
+func (c LeaseChange) split() (there, others []Lease) {
+	gone := make(map[int64]struct{}, len(c.Gone))
+	for _, id := range c.Gone {
+		gone[id] = struct{}{}
+	}
+	for _, l := range c.Granted {
+		if _, is := gone[l.ID]; is {
+			others = append(others, l)
+		} else {
+			there = append(there, l)
+		}
+	}
+	return there, others
 }
 
 // most is how many leases there are at most, if the full has some.
 func (b *leaseBook) most(full int64) int64 {
-	return full + int64(len(b.without.known)+len(b.without.referred))
+	return full + int64(len(b.without.known)+len(b.referred))
 }
 
 // settle returns all leases at the revision; full are those of the full.
@@ -174,14 +209,14 @@ func (b *leaseBook) settle(full map[int64]int64) map[int64]int64 {
 				leases[id] = ttl
 			}
 		}
-		for id := range s.referred {
-			if _, is := full[id]; is == wanted {
-				leases[id] = cmp.Or(b.times[id], int64(SafeTTL/time.Second))
-			}
-		}
 	}
 	enter(&b.with, true)
 	enter(&b.without, false)
+	for id := range b.referred {
+		if _, there := leases[id]; !there {
+			leases[id] = cmp.Or(b.times[id], full[id], int64(SafeTTL/time.Second))
+		}
+	}
 	return leases
 }
 
@@ -193,18 +228,16 @@ func (s *leaseState) has(id int64) bool {
 	return s.others && !gone
 }
 
-func (s *leaseState) observe(c LeaseChange) {
+// observe takes in a list, which has some leases that were there when it was made.
+func (s *leaseState) observe(c LeaseChange, there []Lease) {
 	if c.Reset {
 		s.others = false
 		clear(s.known)
 		clear(s.gone)
 	}
-	s.show(c)
-	for _, id := range c.Gone { // a lease in both lists came and went
+	s.show(there)
+	for _, id := range c.Gone {
 		delete(s.known, id)
-		if s.referred[id] <= c.Low {
-			delete(s.referred, id)
-		}
 		if s.others {
 			s.gone[id] = struct{}{}
 		}
@@ -212,23 +245,13 @@ func (s *leaseState) observe(c LeaseChange) {
 }
 
 // show takes in the leases that a list has, and not what it lacks.
-func (s *leaseState) show(c LeaseChange) {
-	for _, l := range c.Granted {
+func (s *leaseState) show(there []Lease) {
+	for _, l := range there {
 		s.grant(l)
-	}
-}
-
-// end forgets leases that only changes up to a revision name: no list after that has them, so they had ended, and their keys with them.
-func (s *leaseState) end(low int64) {
-	for id, rev := range s.referred {
-		if rev <= low {
-			delete(s.referred, id)
-		}
 	}
 }
 
 func (s *leaseState) grant(l Lease) {
 	s.known[l.ID] = l.TTL
 	delete(s.gone, l.ID)
-	delete(s.referred, l.ID)
 }

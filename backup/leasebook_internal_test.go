@@ -57,3 +57,38 @@ func TestLeaseBook_AListFromBesideAFullEndsNoLeaseOfIt(t *testing.T) {
 		}
 	}
 }
+
+// Lists of leases are repeated, and those of another daemon may be from a member that lags: what a list lacks had not been granted yet when it was made,
+// if a later change names it. Without the lease its key would never expire.
+func TestLeaseBook_AListEndsNoLeaseThatIsGrantedAfterIt(t *testing.T) {
+	const id = 7
+	minute := int64(SafeTTL.Seconds())
+	after := LeaseChange{Low: 10, High: 10, Granted: []Lease{{ID: id, TTL: 3600}}, Gone: []int64{id}} // the watch brought it before the list was complete
+	all, beside, empty := after, after, LeaseChange{Low: 10, High: 10, Reset: true}
+	all.Reset, beside.High = true, 12
+	later := LeaseChange{Low: 16, High: 16, Granted: []Lease{{ID: id, TTL: 3600}}}
+	for name, row := range map[string]struct {
+		do         func(b *leaseBook)
+		want, full int64 // the lease's time where the full lacks it, and where it has it with 1800 s; 0: it has ended
+	}{
+		"a list that is repeated":               {func(b *leaseBook) { b.observe(after, 5); b.refer(id, 11); b.observe(after, 5) }, 3600, 3600},
+		"one of all leases":                     {func(b *leaseBook) { b.observe(all, 5); b.refer(id, 11); b.observe(all, 5) }, 3600, 3600},
+		"beside a full":                         {func(b *leaseBook) { b.observe(beside, 11); b.refer(id, 12); b.observe(beside, 11) }, 3600, 1800},
+		"right before a full":                   {func(b *leaseBook) { b.refer(id, 11); b.observe(empty, 10) }, minute, 1800},
+		"before a list that does not count yet": {func(b *leaseBook) { b.refer(id, 11); b.observe(after, 5); b.observe(later, 5) }, 3600, 3600},
+		"named before the list":                 {func(b *leaseBook) { b.refer(id, 9); b.observe(after, 5) }, 0, 0},
+		"of a member that lags behind the one before": {func(b *leaseBook) {
+			b.observe(LeaseChange{Low: 14, High: 14, Reset: true, Granted: []Lease{{ID: id, TTL: 3600}}}, 5)
+			b.observe(LeaseChange{Low: 12, High: 12, Reset: true}, 5)
+			b.refer(id, 13)
+			b.observe(later, 5)
+		}, 3600, 3600},
+	} {
+		b := newLeaseBook(15)
+		row.do(b)
+		without, with := b.settle(map[int64]int64{})[id], b.settle(map[int64]int64{id: 1800})[id]
+		if without != row.want || with != row.full {
+			t.Errorf("%s: %d s, want %d; %d s where the full has it, want %d", name, without, row.want, with, row.full)
+		}
+	}
+}

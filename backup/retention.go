@@ -148,7 +148,33 @@ func keepReasons(lineages []Lineage, r cke.Retention, now time.Time) map[string]
 	if r.Within > 0 {
 		keepWithin(reasons, fulls, r.Within, now)
 	}
+	for _, l := range lineages {
+		l.keepUsers(reasons, fulls)
+	}
 	return reasons
+}
+
+// keepUsers keeps, of several fulls of one revision, the one with the newest users and roles, which is the last, if a rule keeps another one because that has
+// a later date. counts are the fulls that may be kept for that.
+func (l *Lineage) keepUsers(reasons map[string]*keeping, counts []Entry) {
+	for from, to := 0, 0; from < len(l.Fulls); from = to {
+		to = from + 1
+		for to < len(l.Fulls) && l.Fulls[to].Revision == l.Fulls[from].Revision {
+			to++
+		}
+		if to-from < 2 {
+			continue
+		}
+		same := slices.DeleteFunc(slices.Clone(l.Fulls[from:to]), func(f Entry) bool { return !slices.Contains(counts, f) })
+		if len(same) == 0 {
+			continue
+		}
+		last := same[len(same)-1]
+		dated := func(f Entry) bool { return f.Time.After(last.Time) && reasons[f.Name()].why != nil }
+		if reasons[last.Name()].why == nil && slices.ContainsFunc(same, dated) {
+			reasons[last.Name()].add("newest users and roles of its revision", false)
+		}
+	}
 }
 
 // keepWithin keeps the fulls, newest first, that were started within a time, and of each lineage the one before these: the

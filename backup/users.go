@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 )
 
 // ErrOlderUsers reports that users or roles have changed since the full that deltas were to be merged into. Only fulls
@@ -44,12 +45,17 @@ func (a UsersState) Later(b UsersState) UsersState {
 // users compares the users and roles of a state, which are those of a full, with what the backups say of the cluster's.
 type users struct {
 	full, known UsersState
+	// late: the state is that of a time, and the full was complete after it.
+	late bool
 }
 
 // changed: users or roles are others than those of the state, or were soon after.
 func (u users) changed() bool { return u.known.Compare(u.full) > 0 }
 
 func (u users) notes(c Chain) []string {
+	if u.late {
+		return []string{fmt.Sprintf("users and roles are those of full %s, which was taken later: no readable full that leads to this revision was complete by then", c.Full.ID())}
+	}
 	if !u.changed() {
 		return nil
 	}
@@ -59,9 +65,11 @@ func (u users) notes(c Chain) []string {
 // byUsers puts those chains first whose full has the newest users and roles, and returns which those are: a full that was merged may have older ones than
 // a full from the cluster before it, and of two of one revision the one that is dated later may be the earlier one. Those of the cluster never go back, so
 // nothing of an earlier revision than a full from it need be asked. One whose header cannot be read keeps its place. Where it is known who is trusted,
-// no other process changes the order.
-func (s *Store) byUsers(ctx context.Context, chains []Chain) (_ []Chain, newest UsersState, err error) {
+// no other process changes the order. Of a state at a time, by, fulls that were complete later come last: users may have been changed since. These are late,
+// by name.
+func (s *Store) byUsers(ctx context.Context, chains []Chain, by time.Time) (_ []Chain, newest UsersState, late map[string]bool, err error) {
 	of := map[string]UsersState{}
+	late = map[string]bool{}
 	var unread []string
 	since := int64(0) // the revision of a full from the cluster
 	for _, c := range chains {
@@ -74,8 +82,11 @@ func (s *Store) byUsers(ctx context.Context, chains []Chain) (_ []Chain, newest 
 			unread = append(unread, c.Full.Name())
 			continue
 		case err != nil:
-			return nil, newest, err
+			return nil, newest, nil, err
 		case s.judges() && !s.trusts(h.Signature):
+			continue
+		case !by.IsZero() && !h.Merged && h.End.After(by):
+			late[c.Full.Name()] = true
 			continue
 		}
 		of[c.Full.Name()], newest = h.Users(), newest.Later(h.Users())
@@ -86,5 +97,13 @@ func (s *Store) byUsers(ctx context.Context, chains []Chain) (_ []Chain, newest 
 	for _, name := range unread {
 		of[name] = newest
 	}
-	return slices.SortedStableFunc(slices.Values(chains), func(a, b Chain) int { return of[b.Full.Name()].Compare(of[a.Full.Name()]) }), newest, nil
+	last := func(c Chain) int {
+		if late[c.Full.Name()] {
+			return 1
+		}
+		return 0
+	}
+	return slices.SortedStableFunc(slices.Values(chains), func(a, b Chain) int {
+		return cmp.Or(cmp.Compare(last(a), last(b)), of[b.Full.Name()].Compare(of[a.Full.Name()]))
+	}), newest, late, nil
 }

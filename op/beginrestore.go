@@ -223,7 +223,7 @@ func (b BeginRestore) record(ctx context.Context, e Env, checked cke.Snapshot, r
 	}
 	o := b.order()
 	if o.Survivor == "" {
-		o.Lineage, o.Revision, o.Time = checked.Lineage, checked.Revision, time.Time{}
+		o.Lineage, o.Revision = checked.Lineage, checked.Revision
 	}
 	s, err := b.fetch(ctx, e, o)
 	if err != nil {
@@ -235,7 +235,7 @@ func (b BeginRestore) record(ctx context.Context, e Env, checked cke.Snapshot, r
 				checked.Revision, checked.Lineage, s.Revision, s.Lineage)}, Try: "ckecli restore"}
 	}
 	r := cke.Restoration{ID: b.Task.ID, By: b.Task.By, Order: o, Snapshot: s, Bump: cke.RevisionBump, Members: b.Members.Members, MembersAt: b.Members.At, Ran: ran, Compared: o.Survivor == ""}
-	r.Order.Lineage, r.Order.Revision, r.Order.Time = s.Lineage, s.Revision, time.Time{}
+	r.Order.Lineage, r.Order.Revision = s.Lineage, s.Revision
 	r.Bump += max(0, max(b.Known, id.Incarnation.Floor())-s.Revision)
 	if r.Data, err = e.Snapshots.Hash(ctx, b.Task.ID, r.Bump); err != nil {
 		return err

@@ -18,7 +18,7 @@ func (s *session) send() error {
 		s.at.base, s.at.newer = cmp.Or(s.at.newer, s.at.base), nil
 	}
 	d, at, doubt := s.builder, s.at, s.asDoubted()
-	s.underway = point{revision: d.Last(), mark: d.Mark()}
+	s.underway = point{}.marks(d.Last(), d.Mark())
 	s.sentSize = d.Size()
 	sent := make(chan sentDelta, 1)
 	s.sent = sent

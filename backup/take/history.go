@@ -16,16 +16,24 @@ import (
 // point is how far a history is known: the newest revision in the target, and what identifies the history there.
 type point struct {
 	revision int64
-	mark     string // of all changes of that revision; "": unknown
+	mark     string // of all changes of the newest revision of which they are known, since fulls do not tell them; "": of none
+	marked   int64  // that revision
 	index    uint64 // of raft's log, which the cluster had reached by then; 0: unknown
 }
 
 // reached is p, or what a header adds to it.
 func (p point) reached(h backup.Header) point {
-	if h.Last > p.revision || h.Last == p.revision && h.Mark != "" {
-		p.revision, p.mark = h.Last, h.Mark
-	}
+	p = p.marks(h.Last, h.Mark)
 	p.index = max(p.index, h.RaftIndex)
+	return p
+}
+
+// marks is p, or what a revision adds to it, with the mark of its changes if that is known.
+func (p point) marks(revision int64, mark string) point {
+	p.revision = max(p.revision, revision)
+	if mark != "" && revision >= p.marked {
+		p.mark, p.marked = mark, revision
+	}
 	return p
 }
 
@@ -35,12 +43,12 @@ func (k *cluster) compare(ctx context.Context, p point, now int64) error {
 	if p.revision > now {
 		return fmt.Errorf("%w: it is at revision %d, its backups reach %d", ErrDiverged, now, p.revision)
 	}
-	if err := k.reaches(ctx, p.index); err != nil || p.mark == "" || p.revision < 2 {
+	if err := k.reaches(ctx, p.index); err != nil || p.mark == "" || p.marked < 2 {
 		return err
 	}
-	mark, err := k.mark(ctx, p.revision)
+	mark, err := k.mark(ctx, p.marked)
 	if err == nil && mark != "" && mark != p.mark {
-		err = fmt.Errorf("%w: its changes of revision %d differ from those in its backups", ErrDiverged, p.revision)
+		err = fmt.Errorf("%w: its changes of revision %d differ from those in its backups", ErrDiverged, p.marked)
 	}
 	return err
 }
@@ -160,12 +168,5 @@ func (t *Taker) wasRefused(ctx context.Context) (doubt bool, err error) {
 
 // known is how far the history of this session is known.
 func (s *session) known() point {
-	p := s.at.known
-	if s.underway.revision > p.revision {
-		p.revision, p.mark = s.underway.revision, s.underway.mark
-	}
-	if last := s.builder.Last(); last > p.revision {
-		p.revision, p.mark = last, s.builder.Mark()
-	}
-	return p
+	return s.at.known.marks(s.underway.revision, s.underway.mark).marks(s.builder.Last(), s.builder.Mark())
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -96,6 +98,34 @@ func TestTaker_AnotherHistoryIsNoticedByItsContent(t *testing.T) {
 		for r.Put("k", "second life") <= last+10 {
 		}
 		refused(t, r.Server, b)
+	})
+	t.Run("changes before a full that no delta leads to", func(t *testing.T) {
+		b := backuptest.NewMemory()
+		var full atomic.Bool
+		r := begin(t, &backuptest.Faulty{Bucket: b, Before: func(_ context.Context, op, name string) error {
+			if full.Load() && op == "create" && strings.Contains(name, "/delta/") {
+				return errors.New("the target takes no deltas")
+			}
+			return nil
+		}}, func(c *take.Config) { c.Shutdown = 100 * time.Millisecond })
+		r.Put("k", "first life")
+		r.Flush()
+		full.Store(true)
+		r.Put("k", "in the full alone")
+		h, err := r.Taker.Full(etcdtest.Context(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Abandon()
+		second := secondLife(t)
+		for range 200 {
+			if _, err := second.Server.Client.Grant(etcdtest.Context(t), 1000); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for second.Put("k", "second life") <= h.Last+10 {
+		}
+		refused(t, second.Server, b)
 	})
 	t.Run("log", func(t *testing.T) {
 		b, last := firstLife(t, 20)

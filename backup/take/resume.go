@@ -107,7 +107,7 @@ func (t *Taker) resume(ctx context.Context, k *cluster, m mode) (position, error
 			return p, err
 		}
 	}
-	if m == fromTail && h.Merged && p.known.mark == "" && p.known.index == 0 {
+	if m == fromTail && h.Merged && p.known.marked < p.known.revision && p.known.index == 0 {
 		t.c.Log.Warn("a full that an earlier release merged does not record the cluster's history: the backups start over", "incarnation", t.c.Lineage)
 		m, anew = fromNow, true
 	}

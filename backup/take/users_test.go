@@ -241,3 +241,88 @@ func TestPrune_KeepsTheUsersOfTwoFullsOfOneRevision(t *testing.T) {
 		}
 	}
 }
+
+// The same holds for revisions that are not the newest one: a rule that keeps the full with the later date keeps the one with the newest users, too.
+func TestPrune_KeepsTheUsersOfTwoFullsOfAnEarlierRevision(t *testing.T) {
+	t.Parallel()
+	s := etcdtest.Start(t, etcdtest.Options{})
+	ctx := etcdtest.Context(t)
+	c := taketest.Config(s, backuptest.NewMemory())
+	c.Scratch = t.TempDir()
+	r := &taketest.Rig{T: t, Server: s, Bucket: c.Bucket}
+	revision := r.Put("a", "1")
+	day := time.Now().UTC().Truncate(24 * time.Hour)
+	at := func(ago time.Duration) take.Config {
+		dated := c
+		dated.Now = func() time.Time { return day.Add(-ago) }
+		return dated
+	}
+	if _, err := take.Full(ctx, at(time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Client.UserAdd(ctx, "later", "secret"); err != nil {
+		t.Fatal(err)
+	}
+	users, err := take.Full(ctx, at(2*time.Hour))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Put("b", "1")
+	if _, err := take.Full(ctx, c); err != nil {
+		t.Fatal(err)
+	}
+	st := r.Store()
+	st.Whole = new(backup.Whole)
+	if _, err := st.Prune(ctx, cke.Retention{Daily: 7}, false); err != nil {
+		t.Fatal(err)
+	}
+	x, err := st.Extract(ctx, backup.At{Revision: revision}, filepath.Join(t.TempDir(), "out"), backup.ExtractOptions{})
+	if err != nil || x.Full != users.Place.ID() {
+		t.Errorf("restored from %s, want %s; %v", x.Full, users.Place.ID(), err)
+	}
+}
+
+// Users and roles that were changed after a time are not those of a state at that time, though no key was changed in between.
+func TestExtract_UsersAreThoseOfTheTime(t *testing.T) {
+	t.Parallel()
+	s := etcdtest.Start(t, etcdtest.Options{})
+	ctx := etcdtest.Context(t)
+	c := taketest.Config(s, backuptest.NewMemory())
+	c.Scratch = t.TempDir()
+	r := &taketest.Rig{T: t, Server: s, Bucket: c.Bucket}
+	r.Put("a", "1")
+	before, err := take.Full(ctx, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(20 * time.Millisecond)
+	then := time.Now()
+	time.Sleep(20 * time.Millisecond)
+	if _, err := s.Client.UserAdd(ctx, "later", "secret"); err != nil {
+		t.Fatal(err)
+	}
+	after, err := take.Full(ctx, c)
+	if err != nil || after.Last != before.Last {
+		t.Fatalf("revision %d, want %d; %v", after.Last, before.Last, err)
+	}
+	restores := func(at backup.At, want backup.Header, noted bool) {
+		t.Helper()
+		out := filepath.Join(t.TempDir(), "out")
+		x, err := r.Store().Extract(ctx, at, out, backup.ExtractOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		info, err := backup.InspectSnapshot(out)
+		if err != nil || info.AuthRevision != want.AuthRevision || noted != strings.Contains(strings.Join(x.Notes, "; "), "taken later") {
+			t.Errorf("%+v: users and roles of revision %d, want %d; notes %q, error %v", at, info.AuthRevision, want.AuthRevision, x.Notes, err)
+		}
+	}
+	restores(backup.At{}, after, false)
+	restores(backup.At{Time: time.Now()}, after, false)
+	restores(backup.At{Time: then}, before, false)
+	restores(backup.At{Revision: before.Last, Time: then}, before, false)
+	if err := c.Bucket.Delete(ctx, before.Place.Name()); err != nil {
+		t.Fatal(err)
+	}
+	restores(backup.At{Revision: before.Last, Time: then}, after, true)
+}
