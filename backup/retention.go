@@ -234,11 +234,6 @@ func (l *Lineage) pruneInto(plan *PrunePlan, reasons map[string]*keeping, v *Ver
 			spans = append(spans, span{f, math.MaxInt64})
 		}
 		if len(k.why) == 0 {
-			why := "no rule keeps it"
-			if older(f, r.MaxAge, now) {
-				why = "older than " + spanText(r.MaxAge)
-			}
-			plan.Delete = append(plan.Delete, Removal{f.Name(), f.Size, why})
 			continue
 		}
 		if to := l.leadsTo(i, reasons); k.ahead && !k.pit {
@@ -250,19 +245,54 @@ func (l *Lineage) pruneInto(plan *PrunePlan, reasons map[string]*keeping, v *Ver
 		if k.pit {
 			spans = append(spans, span{f, math.MaxInt64})
 		}
-		plan.Keep = append(plan.Keep, Kept{f, k.why, k.pit})
+	}
+	needed := func(st *Stream, i int) bool {
+		return slices.ContainsFunc(spans, func(s span) bool {
+			return st.mayPass(i, s.from) && st.Deltas[i].Revision <= s.to && !(st.unread(i) && l.resumed(st, s.from))
+		})
+	}
+	l.keepLeading(reasons, needed)
+	for _, f := range l.Fulls {
+		if k := reasons[f.Name()]; len(k.why) > 0 {
+			plan.Keep = append(plan.Keep, Kept{f, k.why, k.pit})
+			continue
+		}
+		why := "no rule keeps it"
+		if older(f, r.MaxAge, now) {
+			why = "older than " + spanText(r.MaxAge)
+		}
+		plan.Delete = append(plan.Delete, Removal{f.Name(), f.Size, why})
 	}
 	if len(l.Fulls) == 0 || l.failing != "" {
 		return // the full of these deltas may still be on its way, or all of them are needed
 	}
-	for _, st := range l.Streams {
-		for i, d := range st.Deltas {
-			needed := slices.ContainsFunc(spans, func(s span) bool {
-				return st.mayPass(i, s.from) && d.Revision <= s.to && !(st.unread(i) && l.resumed(&st, s.from))
-			})
-			if !needed {
+	for i := range l.Streams {
+		st := &l.Streams[i]
+		for j, d := range st.Deltas {
+			if !needed(st, j) {
 				plan.Delete = append(plan.Delete, Removal{d.Name(), d.Size, "no full that is kept needs it"})
 			}
+		}
+	}
+}
+
+// keepLeading keeps the first full that leads to deltas that are needed, where none does that is kept: changes are missing before these deltas.
+func (l *Lineage) keepLeading(reasons map[string]*keeping, needed func(st *Stream, i int) bool) {
+	for i := range l.Streams {
+		st := &l.Streams[i]
+		kept := slices.DeleteFunc(slices.Clone(l.Fulls), func(f Entry) bool { return len(reasons[f.Name()].why) == 0 || l.useless[f.Name()] != "" })
+		last := st.unled(kept) - 1
+		for last >= 0 && !needed(st, last) {
+			last--
+		}
+		if last < 0 {
+			continue
+		}
+		first := slices.IndexFunc(l.Fulls, func(f Entry) bool {
+			return l.useless[f.Name()] == "" && st.First <= f.Revision+1 && st.mayPass(last, f)
+		})
+		if first >= 0 {
+			reasons[l.Fulls[first].Name()].add("leads to deltas that are kept", false)
 		}
 	}
 }
