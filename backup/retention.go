@@ -52,8 +52,10 @@ type Removal struct {
 //
 // The newest full of every incarnation that has any, the one that was last verified, and the one that a hash last proved,
 // stay with all that their chains need, whatever their age, and so do all deltas after the latter two: no drill has
-// tested the fulls that were taken since. Fulls that cannot be restored do not count. If the last drill of an incarnation
-// failed, everything of it stays.
+// tested the fulls that were taken since. Where changes are missing before deltas that stay, so does the first full that
+// leads to them. Of several fulls of one revision, the one with the newest users and roles stays if another one does for
+// its later date. Fulls that cannot be restored do not count. If the last drill of an incarnation failed, everything of it
+// stays.
 //
 // The zero Retention deletes nothing. A full that is dated after now does not displace real backups: it stays, with the
 // deltas up to the next full that is not.
