@@ -52,8 +52,10 @@ type Removal struct {
 //
 // The newest full of every incarnation that has any, the one that was last verified, and the one that a hash last proved,
 // stay with all that their chains need, whatever their age, and so do all deltas after the latter two: no drill has
-// tested the fulls that were taken since. Fulls that cannot be restored do not count. If the last drill of an incarnation
-// failed, everything of it stays.
+// tested the fulls that were taken since. Where changes are missing before deltas that stay, so does the first full that
+// leads to them. Of several fulls of one revision, the one with the newest users and roles stays if another one does for
+// its later date. Fulls that cannot be restored do not count. If the last drill of an incarnation failed, everything of it
+// stays.
 //
 // The zero Retention deletes nothing. A full that is dated after now does not displace real backups: it stays, with the
 // deltas up to the next full that is not.
@@ -234,11 +236,6 @@ func (l *Lineage) pruneInto(plan *PrunePlan, reasons map[string]*keeping, v *Ver
 			spans = append(spans, span{f, math.MaxInt64})
 		}
 		if len(k.why) == 0 {
-			why := "no rule keeps it"
-			if older(f, r.MaxAge, now) {
-				why = "older than " + spanText(r.MaxAge)
-			}
-			plan.Delete = append(plan.Delete, Removal{f.Name(), f.Size, why})
 			continue
 		}
 		if to := l.leadsTo(i, reasons); k.ahead && !k.pit {
@@ -250,19 +247,54 @@ func (l *Lineage) pruneInto(plan *PrunePlan, reasons map[string]*keeping, v *Ver
 		if k.pit {
 			spans = append(spans, span{f, math.MaxInt64})
 		}
-		plan.Keep = append(plan.Keep, Kept{f, k.why, k.pit})
+	}
+	needed := func(st *Stream, i int) bool {
+		return slices.ContainsFunc(spans, func(s span) bool {
+			return st.mayPass(i, s.from) && st.Deltas[i].Revision <= s.to && !(st.unread(i) && l.resumed(st, s.from))
+		})
+	}
+	l.keepLeading(reasons, needed)
+	for _, f := range l.Fulls {
+		if k := reasons[f.Name()]; len(k.why) > 0 {
+			plan.Keep = append(plan.Keep, Kept{f, k.why, k.pit})
+			continue
+		}
+		why := "no rule keeps it"
+		if older(f, r.MaxAge, now) {
+			why = "older than " + spanText(r.MaxAge)
+		}
+		plan.Delete = append(plan.Delete, Removal{f.Name(), f.Size, why})
 	}
 	if len(l.Fulls) == 0 || l.failing != "" {
 		return // the full of these deltas may still be on its way, or all of them are needed
 	}
-	for _, st := range l.Streams {
-		for i, d := range st.Deltas {
-			needed := slices.ContainsFunc(spans, func(s span) bool {
-				return st.mayPass(i, s.from) && d.Revision <= s.to && !(st.unread(i) && l.resumed(&st, s.from))
-			})
-			if !needed {
+	for i := range l.Streams {
+		st := &l.Streams[i]
+		for j, d := range st.Deltas {
+			if !needed(st, j) {
 				plan.Delete = append(plan.Delete, Removal{d.Name(), d.Size, "no full that is kept needs it"})
 			}
+		}
+	}
+}
+
+// keepLeading keeps the first full that leads to deltas that are needed, where none does that is kept: changes are missing before these deltas.
+func (l *Lineage) keepLeading(reasons map[string]*keeping, needed func(st *Stream, i int) bool) {
+	for i := range l.Streams {
+		st := &l.Streams[i]
+		kept := slices.DeleteFunc(slices.Clone(l.Fulls), func(f Entry) bool { return len(reasons[f.Name()].why) == 0 || l.useless[f.Name()] != "" })
+		last := st.unled(kept) - 1
+		for last >= 0 && !needed(st, last) {
+			last--
+		}
+		if last < 0 {
+			continue
+		}
+		first := slices.IndexFunc(l.Fulls, func(f Entry) bool {
+			return l.useless[f.Name()] == "" && st.First <= f.Revision+1 && st.mayPass(last, f)
+		})
+		if first >= 0 {
+			reasons[l.Fulls[first].Name()].add("leads to deltas that are kept", false)
 		}
 	}
 }
