@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"cke"
+	"cke/sim"
 )
 
 // attend is what a person does who stands by until the world has come where it can come, at each look.
@@ -74,6 +75,22 @@ func (n *nemesis) expelled(blockers []cke.Problem) {
 	}
 }
 
+// machine is where operators go for a node that the status names; nil: nowhere. It is the machine with the address that the file has beside
+// that name, or a membership: one that was succeeded by another machine has left.
+func (s *stage) machine(node string) *sim.Node {
+	if n, declared := s.Store().Spec().Cluster.Node(node); declared {
+		if m := s.At(n.Address); m != nil {
+			return m
+		}
+	}
+	for _, j := range s.Store().Identity().Joins {
+		if j.Node.Name() == node {
+			return s.MachineOf(j)
+		}
+	}
+	return s.Node(node)
+}
+
 // disown removes containers of founders that may hold what clients wrote, where nobody ever used the cluster.
 func (n *nemesis) disown(blockers []cke.Problem) {
 	inc := n.s.Store().Identity().Incarnation
@@ -81,8 +98,9 @@ func (n *nemesis) disown(blockers []cke.Problem) {
 	case inc == nil:
 		return
 	case inc.State == cke.Formed: // those of a founding before it, of which a node answers only now
-		for _, node := range n.s.Nodes() {
-			if !n.s.reports(cke.CodeOlderStore, node.Name()) {
+		for _, p := range n.s.told().Problems {
+			node := n.s.machine(p.Node)
+			if p.Code != cke.CodeOlderStore || node == nil {
 				continue
 			}
 			containers, _ := node.Look()
@@ -97,7 +115,7 @@ func (n *nemesis) disown(blockers []cke.Problem) {
 		return
 	}
 	for _, p := range blockers {
-		if node := n.s.Node(p.Node); p.Code == cke.CodeOlderStore && node != nil {
+		if node := n.s.machine(p.Node); p.Code == cke.CodeOlderStore && node != nil {
 			node.RemoveContainers()
 		}
 	}

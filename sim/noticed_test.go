@@ -49,3 +49,34 @@ func (l *noticedList) write(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// Without any one of its safeguards the proof fails, within a bounded number of schedules.
+func TestProof_FailsWithoutEachSafeguard(t *testing.T) {
+	if race && testing.Short() {
+		t.Skip("too slow with the race detector")
+	}
+	const limit = 2000
+	var list noticedList
+	if *writeNoticed {
+		t.Cleanup(func() { list.write(t) })
+	}
+	for _, m := range slices.Concat(mutations, queueMutations, wordMutations, inventoryMutations, successorMutations, []mutation{unbounded}, agentsAtOnce) {
+		t.Run(m.name, func(t *testing.T) {
+			t.Parallel()
+			for i := range uint64(limit + 1) {
+				seed := i
+				if i == 0 {
+					seed = firstToPlay(m.name)
+				}
+				for _, v := range mutant(t, m, seed) {
+					if slices.ContainsFunc(m.wants, func(want string) bool { return strings.Contains(v, want) }) {
+						t.Logf("noticed by schedule %d: %s", seed, v)
+						list.add(seed, m.name)
+						return
+					}
+				}
+			}
+			t.Error("not noticed")
+		})
+	}
+}

@@ -90,7 +90,7 @@ func (n *nemesis) sweep(blockers []cke.Problem) {
 		return
 	}
 	for _, p := range blockers {
-		if node := n.s.Node(p.Node); node != nil && slices.Contains([]cke.Code{cke.CodeLeftover, cke.CodeOlderStore}, p.Code) {
+		if node := n.s.machine(p.Node); node != nil && slices.Contains([]cke.Code{cke.CodeLeftover, cke.CodeOlderStore}, p.Code) {
 			n.clear(node, true)
 		}
 	}

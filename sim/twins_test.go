@@ -85,7 +85,7 @@ func (n *nemesis) outlived() {
 // leaveBehind removes the containers of a history that operators judged to be wrong, once the status says that their memberships ended.
 func (n *nemesis) leaveBehind(blockers []cke.Problem) {
 	for _, p := range blockers {
-		node := n.s.Node(p.Node)
+		node := n.s.machine(p.Node)
 		_, name, says := strings.Cut(p.Remedy, "docker rm -f ")
 		if !says || p.Code != cke.CodeLeftover || node == nil || n.s.Twins() || !slices.Contains(n.s.Wrong(), node) {
 			continue
