@@ -193,7 +193,7 @@ func (in *Input) listsBefore(i *cke.Incarnation) []cke.MemberList {
 	if inc := in.Identity.Incarnation; inc.State != cke.Restoring || b == nil || !inc.BeforeRestores().Life(b.ID) || b.State == cke.Awaiting {
 		return []cke.MemberList{recorded}
 	}
-	if last := in.Before.ListOf(b); len(last.Members) > 0 {
+	if last := in.Before.ListOf(b); len(last.Members) > 0 && last.At >= recorded.At { // else the status was stored before the record
 		recorded = last
 	}
 	return cke.NewestLists(in.Seen.Etcd.Former, recorded)
