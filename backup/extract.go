@@ -213,7 +213,7 @@ func (s *Store) tryChains(ctx context.Context, t target, file string, o ExtractO
 	var notes []string
 	var wrong, certain []string
 	var others []otherHash
-	chains, known, late, err := s.byUsers(ctx, t.chains, t.by)
+	chains, known, late, err := s.byUsers(ctx, t.chains, t.revision, t.by)
 	if err != nil {
 		return Extracted{}, err
 	}

@@ -65,9 +65,9 @@ func (u users) notes(c Chain) []string {
 // byUsers puts those chains first whose full has the newest users and roles, and returns which those are: a full that was merged may have older ones than
 // a full from the cluster before it, and of two of one revision the one that is dated later may be the earlier one. Those of the cluster never go back, so
 // nothing of an earlier revision than a full from it need be asked. One whose header cannot be read keeps its place. Where it is known who is trusted,
-// no other process changes the order. Of a state at a time, by, fulls that were complete later come last: users may have been changed since. These are late,
-// by name.
-func (s *Store) byUsers(ctx context.Context, chains []Chain, by time.Time) (_ []Chain, newest UsersState, late map[string]bool, err error) {
+// no other process changes the order. Of a state at a time, by, fulls of its revision that were complete later come last: users may have been changed
+// since. These are late, by name. One of an earlier revision was taken before the last change of the state, whatever the clocks.
+func (s *Store) byUsers(ctx context.Context, chains []Chain, revision int64, by time.Time) (_ []Chain, newest UsersState, late map[string]bool, err error) {
 	of := map[string]UsersState{}
 	late = map[string]bool{}
 	var unread []string
@@ -85,7 +85,7 @@ func (s *Store) byUsers(ctx context.Context, chains []Chain, by time.Time) (_ []
 			return nil, newest, nil, err
 		case s.judges() && !s.trusts(h.Signature):
 			continue
-		case !by.IsZero() && !h.Merged && h.End.After(by):
+		case !by.IsZero() && !h.Merged && c.Full.Revision == revision && h.End.After(by):
 			late[c.Full.Name()] = true
 			continue
 		}

@@ -23,8 +23,8 @@ func (r Restore) storeBeforeFence(ctx context.Context, e Env) error {
 }
 
 // noneJoined refuses to stop the members that the restore replaces while those that it leaves running are a quorum by their member list: an
-// operator may have added foreign ones since the restore was put on record. Without a quorum the newest list that a member has counts. If none of
-// the members answers, no list is read.
+// operator may have added foreign ones since the restore was put on record. Without a quorum each list counts that a member has, and that was read
+// since.
 func (r Restore) noneJoined(ctx context.Context, e Env) error {
 	id, err := r.restoring(ctx, e)
 	if err != nil {
@@ -42,7 +42,15 @@ func (r Restore) noneJoined(ctx context.Context, e Env) error {
 		peers = r.peers(ctx, e)
 	}
 	for _, clusterID := range slices.Sorted(maps.Keys(lists)) {
-		if err := r.outnumbered(id, lists[clusterID].Members, peers); err != nil {
+		if err := r.outnumbered(id, lists[clusterID], peers); err != nil {
+			return err
+		}
+	}
+	if before := id.Incarnation.BeforeRestores(); before != nil && lists[before.ClusterID].Source == cke.MembersLinearizable {
+		return ctx.Err()
+	}
+	for _, l := range r.Known {
+		if err := r.outnumbered(id, l, peers); err != nil {
 			return err
 		}
 	}
@@ -103,27 +111,31 @@ func (r Restore) peers(ctx context.Context, e Env) (urls []string) {
 }
 
 // outnumbered is the error that members which a restore leaves running are a quorum by a list; nil: they are none. Those at some peers are stopped.
-func (r Restore) outnumbered(id cke.Identity, list []cke.Member, peers []string) error {
+func (r Restore) outnumbered(id cke.Identity, list cke.MemberList, peers []string) error {
 	destroyed := id.Incarnation.Restore.Believed().Destroyed
-	voters, stay := 0, []string{}
-	for _, m := range list {
-		if m.Learner {
-			continue
+	voters, learners, stay := 0, 0, []string{}
+	for _, m := range list.Members {
+		if !m.Learner {
+			voters++
 		}
-		voters++
 		stopped := slices.ContainsFunc(slices.Concat(r.Fence, id.Ended), func(j cke.Join) bool {
 			stays := indexOf(r.Fence, j.ID) < 0 && slices.ContainsFunc(id.Superseded(), func(s cke.Join) bool { return s.ID == j.ID }) && id.NameIn(destroyed, j) == ""
 			return m.Of(j) && !stays
 		}) || slices.ContainsFunc(m.PeerURLs, func(url string) bool { return slices.Contains(peers, url) })
 		gone := slices.Contains(destroyed, cmp.Or(m.Name, m.ID)) || slices.ContainsFunc(id.Unstopped(nil), func(f cke.Former) bool { return f.ID == m.ID && slices.Contains(destroyed, f.Name) })
-		if !stopped && !gone {
-			stay = append(stay, fmt.Sprintf("%s (%s)", cmp.Or(m.Name, "not started"), m.ID))
+		switch {
+		case stopped || gone:
+			continue
+		case m.Learner: // it may have been promoted since
+			learners++
 		}
+		stay = append(stay, fmt.Sprintf("%s (%s)", cmp.Or(m.Name, "not started"), m.ID))
 	}
-	if len(stay) < quorum.Of(voters) {
+	of := quorum.Could(voters, len(stay)-learners, learners, list.Source != cke.MembersLinearizable)
+	if of == 0 {
 		return nil
 	}
-	return &cke.Error{Code: cke.CodeFence, What: "members that the restore does not stop are a quorum of the cluster that it replaces", Facts: []string{
-		fmt.Sprintf("%s are %d of %d voters, and would serve beside the restored members", strings.Join(stay, ", "), len(stay), voters), "nothing was stopped; the restore continues once they are removed; if they are gone for good: ckecli restore --cancel, then restore with --destroyed for each of them"},
+	return &cke.Error{Code: cke.CodeFence, What: "members that the restore does not stop could be a quorum of the cluster that it replaces", Facts: []string{
+		fmt.Sprintf("%s could be %d of %d voters, and would serve beside the restored members", strings.Join(stay, ", "), min(len(stay), of), of), "nothing was stopped; the restore continues once they are removed; if they are gone for good: ckecli restore --cancel, then restore with --destroyed for each of them"},
 		Try: "etcdctl member remove ID", Err: cke.ErrConflict}
 }

@@ -92,3 +92,15 @@ func voters(n int) string {
 	}
 	return fmt.Sprintf("%d voters", n)
 }
+
+// Could returns of how many voters those that may continue could be a quorum, of whom maybe may vote beside the sure ones; 0: of none. One
+// change at a time is in flight: either those who may vote do, which is worse the more of them do, or, where changing, a voter was removed.
+func Could(voters, sure, maybe int, changing bool) int {
+	switch {
+	case sure+maybe >= Of(voters+maybe):
+		return voters + maybe
+	case changing && sure >= Of(voters-1):
+		return voters - 1
+	}
+	return 0
+}

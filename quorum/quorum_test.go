@@ -91,3 +91,36 @@ func TestTally_Whole(t *testing.T) {
 		}
 	}
 }
+
+// The arithmetic on which it rests that a restore makes no second cluster, and what is said of a quorum that cannot be seen.
+func TestCould(t *testing.T) {
+	for _, row := range []struct {
+		voters, sure, maybe int
+		changing            bool
+		of                  int
+	}{
+		{3, 1, 0, false, 0}, {3, 2, 0, false, 3}, {3, 1, 0, true, 0}, {3, 2, 0, true, 3},
+		{4, 2, 0, false, 0}, {4, 2, 0, true, 3}, {4, 3, 0, false, 4}, // a voter was removed
+		{2, 1, 0, false, 0}, {2, 1, 0, true, 1},
+		{2, 1, 1, false, 3}, {2, 1, 1, true, 3}, {3, 1, 1, true, 0}, // a learner was promoted
+		{4, 1, 1, true, 0}, {4, 2, 1, false, 5}, {5, 2, 0, true, 0}, {5, 2, 1, true, 0}, // one of both
+		{1, 0, 1, true, 0}, {3, 0, 3, false, 0}, {3, 0, 4, false, 7}, {0, 0, 0, true, 0}, {1, 1, 0, true, 1},
+	} {
+		if of := quorum.Could(row.voters, row.sure, row.maybe, row.changing); of != row.of {
+			t.Errorf("%+v: %d", row, of)
+		}
+	}
+	for voters := range 8 { // however many of those that may vote do
+		for sure := range voters + 1 {
+			for maybe := range 8 {
+				could := false
+				for i := range maybe + 1 {
+					could = could || sure+i >= quorum.Of(voters+i)
+				}
+				if of := quorum.Could(voters, sure, maybe, false); (of > 0) != could {
+					t.Errorf("%d voters, %d of them and %d others: %d", voters, sure, maybe, of)
+				}
+			}
+		}
+	}
+}

@@ -390,6 +390,8 @@ func needsStatus(d strategy.Decision) bool {
 		return o.Task.Restore != nil
 	case op.BeginRestore, op.DeleteCluster:
 		return true
+	case op.Restore:
+		return !o.Started
 	}
 	return false
 }

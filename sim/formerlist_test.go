@@ -124,6 +124,39 @@ func TestRestore_StopsNobodyByAMemberListThatCannotBeRead(t *testing.T) {
 	}
 }
 
+// Two foreign voters join n1 while its data is made, and the daemon dies. The next one reads the list; then n1, which the restore stops, answers no more.
+func TestRestore_StopsNobodyBesideForeignVotersThatWereReadBefore(t *testing.T) {
+	play(t, 3, func(s *stage) {
+		s.backedUpAlone(t)
+		joined, begins := false, 0
+		s.Judge = func(_ int, c sim.Call) sim.Verdict {
+			switch {
+			case joined && c.Name == "AppendRecord": // an operation begins
+				if begins++; begins == 1 {
+					s.Node("n1").FilterClientPort(true)
+				}
+				return sim.Proceed
+			case joined || c.Name != "RestoreData":
+				return sim.Proceed
+			}
+			joined = true
+			for _, n := range s.Nodes()[1:] {
+				if !n.Join("hand-"+n.Name(), true) {
+					t.Error("cannot join")
+				}
+				n.Keep("hand-" + n.Name())
+			}
+			return sim.KillBefore
+		}
+		s.order(fromBackup)
+		s.until(20*time.Minute, func() bool { s.succeed(); return false })
+		if begins == 0 || s.restored() {
+			t.Errorf("%d operations began; restored %v beside foreign voters: %s", begins, s.restored(), s.told().Reason)
+		}
+		s.unbroken(t)
+	})
+}
+
 // Foreign voters that joined since a restore was put on record count when the cluster is deleted instead.
 func TestDelete_CountsForeignVotersThatJoinedWhileARestoreWasPrepared(t *testing.T) {
 	play(t, 3, func(s *stage) {

@@ -326,3 +326,33 @@ func TestExtract_UsersAreThoseOfTheTime(t *testing.T) {
 	}
 	restores(backup.At{Revision: before.Last, Time: then}, after, true)
 }
+
+// A full of an earlier revision has no users from after the state, whatever the clock says of when it was complete.
+func TestExtract_UsersOfATimeAreThoseOfAnEarlierRevision(t *testing.T) {
+	t.Parallel()
+	s := etcdtest.Start(t, etcdtest.Options{})
+	ctx := etcdtest.Context(t)
+	first := &taketest.Rig{T: t, Server: s}
+	first.Put("a", "1")
+	r := taketest.Start(t, s, taketest.Config(s, backuptest.NewMemory()))
+	r.Await(take.FullStored)
+	if _, err := s.Client.UserAdd(ctx, "root", "secret"); err != nil {
+		t.Fatal(err)
+	}
+	r.Put("b", "1")
+	r.Flush()
+	users := r.Await(take.FullStored).Header
+	r.Put("c", "1")
+	r.Flush()
+	if err := r.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	out := filepath.Join(t.TempDir(), "out")
+	x, err := r.Store().Extract(ctx, backup.At{Revision: users.Last + 1, Time: users.End.Add(-time.Millisecond)}, out, backup.ExtractOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info, err := backup.InspectSnapshot(out); err != nil || info.AuthRevision != users.AuthRevision || len(x.Notes) > 0 {
+		t.Errorf("users and roles of revision %d, want %d; notes %q, error %v", info.AuthRevision, users.AuthRevision, x.Notes, err)
+	}
+}

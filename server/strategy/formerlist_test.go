@@ -30,6 +30,11 @@ func TestDecide_CountsTheListOfWhatARestoreReplaces(t *testing.T) {
 		"they have left since":              {formed(3).stranger(foreign...).begun().former(cke.MembersLinearizable, 9), false},
 		"one that may be behind lacks them": {formed(3).stranger(foreign...).begun().with(func(s *scene) { s.Identity.Incarnation.Restore.MembersAt = 12 }).former(cke.MembersLocal, 9), true},
 		"one that is ahead lacks them":      {formed(3).stranger(foreign...).begun().with(func(s *scene) { s.Identity.Incarnation.Restore.MembersAt = 5 }).former(cke.MembersLocal, 9), false},
+		"an earlier cke recorded them, and one that may be behind lacks them": {formed(3).stranger(foreign...).begun().former(cke.MembersLocal, 9), true},
+		"an earlier cke recorded them, and the list of one that is behind was stored": {formed(3).stranger(foreign...).begun().with(func(s *scene) {
+			s.Before = s.former(cke.MembersLocal, 9).report()
+			s.Seen.Etcd = cke.EtcdStatus{}
+		}), true},
 		"the stored status is older than the record": {formed(3).with(func(s *scene) { s.Seen.Etcd.MembersAt = 7 }).with(func(s *scene) {
 			s.Before = s.report()
 			s.stranger(foreign...).begun()

@@ -3,6 +3,7 @@ package strategy
 import (
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 
 	"cke"
@@ -21,7 +22,7 @@ type ballot struct {
 }
 
 // of returns of how many voters those that may continue could be a quorum; 0: of none.
-func (b ballot) of() int { return couldBeQuorum(b.voters, len(b.sure), len(b.maybe), b.changing) }
+func (b ballot) of() int { return quorum.Could(b.voters, len(b.sure), len(b.maybe), b.changing) }
 
 // out are all that may continue.
 func (b ballot) out() []string { return slices.Concat(b.sure, b.maybe) }
@@ -37,18 +38,6 @@ func (b *ballot) count(name string, votes, goesOn bool) {
 	case goesOn:
 		b.maybe = append(b.maybe, name)
 	}
-}
-
-// couldBeQuorum returns of how many voters those that may continue could be a quorum, of whom maybe may vote beside the sure ones; 0: of none. One
-// change at a time is in flight: either those who may vote do, which is worse the more of them do, or a voter was removed.
-func couldBeQuorum(voters, sure, maybe int, changing bool) int {
-	switch {
-	case sure+maybe >= quorum.Of(voters+maybe):
-		return voters + maybe
-	case changing && sure >= quorum.Of(voters-1):
-		return voters - 1
-	}
-	return 0
 }
 
 // couldServe: members that may continue must not have a quorum among themselves. A node that is left out counts also while
@@ -193,10 +182,22 @@ func (in *Input) listsBefore(i *cke.Incarnation) []cke.MemberList {
 	if inc := in.Identity.Incarnation; inc.State != cke.Restoring || b == nil || !inc.BeforeRestores().Life(b.ID) || b.State == cke.Awaiting {
 		return []cke.MemberList{recorded}
 	}
+	newest := recorded
 	if last := in.Before.ListOf(b); len(last.Members) > 0 && last.At >= recorded.At { // else the status was stored before the record
-		recorded = last
+		newest = last
 	}
-	return cke.NewestLists(in.Seen.Etcd.Former, recorded)
+	lists := cke.NewestLists(in.Seen.Etcd.Former, newest)
+	outranked := !reflect.DeepEqual(lists[0].Members, recorded.Members) && lists[0].Source != cke.MembersLinearizable
+	if outranked && recorded.Members != nil && recorded.At == 0 { // an earlier cke recorded it: it may be the newest
+		lists = append(lists, recorded)
+	}
+	return lists
+}
+
+// readSince are the member lists of what a restore under way replaces that differ from the one on record, against which its order was judged.
+func (in *Input) readSince() []cke.MemberList {
+	recorded := in.Identity.Incarnation.Restore.Members
+	return slices.DeleteFunc(in.formerLists(), func(l cke.MemberList) bool { return l.Members == nil || reflect.DeepEqual(l.Members, recorded) })
 }
 
 // formerLists are those of the incarnation that continues if the restores under way are canceled; nil: there is none, or it was only declared.

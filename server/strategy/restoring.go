@@ -137,7 +137,7 @@ func restoring(in *Input) verdict {
 	if blockers != nil {
 		return wait("the restore waits: "+list(blockers), blockers...)
 	}
-	return act(op.Restore{Incarnation: inc.ID, Founders: founders, Fence: fence, Gone: gone(in, inc.Restore.Order, fence), Started: started}, "the cluster continues from "+inc.Restore.Order.Describe())
+	return act(op.Restore{Incarnation: inc.ID, Founders: founders, Fence: fence, Gone: gone(in, inc.Restore.Order, fence), Known: in.readSince(), Started: started}, "the cluster continues from "+inc.Restore.Order.Describe())
 }
 
 // restoredMembers are those of a restore under way, and why the rest can do nothing now.

@@ -1,3 +1,0 @@
-package strategy
-
-var CouldBeQuorum = couldBeQuorum
