@@ -71,18 +71,24 @@ func (s *stage) backedUpAlone(t *testing.T) {
 	s.TakeBackup()
 }
 
+// joinByHand lets an operator add members on all other nodes than the first.
+func (s *stage) joinByHand(t *testing.T) {
+	t.Helper()
+	for _, n := range s.Nodes()[1:] {
+		if !n.Join("hand-"+n.Name(), true) {
+			t.Error("cannot join")
+		}
+		n.Keep("hand-" + n.Name())
+	}
+}
+
 func (s *stage) joinsMeanwhile(t *testing.T, then func(foreign []*sim.Node)) {
 	t.Helper()
 	joined := false
 	s.Judge = func(_ int, c sim.Call) sim.Verdict {
 		if !joined && c.Name == "RestoreData" {
 			joined = true
-			for _, n := range s.Nodes()[1:] {
-				if !n.Join("hand-"+n.Name(), true) {
-					t.Error("cannot join")
-				}
-				n.Keep("hand-" + n.Name())
-			}
+			s.joinByHand(t)
 			then(s.Nodes()[1:])
 		}
 		return sim.Proceed
@@ -140,12 +146,7 @@ func TestRestore_StopsNobodyBesideForeignVotersThatWereReadBefore(t *testing.T) 
 				return sim.Proceed
 			}
 			joined = true
-			for _, n := range s.Nodes()[1:] {
-				if !n.Join("hand-"+n.Name(), true) {
-					t.Error("cannot join")
-				}
-				n.Keep("hand-" + n.Name())
-			}
+			s.joinByHand(t)
 			return sim.KillBefore
 		}
 		s.order(fromBackup)

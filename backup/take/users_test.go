@@ -208,21 +208,26 @@ func TestExtract_UsersOfTwoFullsOfOneRevision(t *testing.T) {
 	}
 }
 
+// fullsOnly is an etcd of which no daemon takes backups, and the configuration with which tests take fulls of it.
+func fullsOnly(t *testing.T) (*taketest.Rig, take.Config) {
+	s := etcdtest.Start(t, etcdtest.Options{})
+	c := taketest.Config(s, backuptest.NewMemory())
+	c.Scratch = t.TempDir()
+	return &taketest.Rig{T: t, Server: s, Bucket: c.Bucket}, c
+}
+
 // A daemon that led before stores its full late, dated ahead of the one that has the users of now. No daemon knows of both: a prune keeps the latter.
 func TestPrune_KeepsTheUsersOfTwoFullsOfOneRevision(t *testing.T) {
 	t.Parallel()
-	s := etcdtest.Start(t, etcdtest.Options{})
 	ctx := etcdtest.Context(t)
-	c := taketest.Config(s, backuptest.NewMemory())
-	c.Scratch = t.TempDir()
-	r := &taketest.Rig{T: t, Server: s, Bucket: c.Bucket}
+	r, c := fullsOnly(t)
 	r.Put("a", "1")
 	ahead := c
 	ahead.Now = func() time.Time { return time.Now().Add(time.Minute) }
 	if _, err := take.Full(ctx, ahead); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Client.UserAdd(ctx, "later", "secret"); err != nil {
+	if _, err := r.Server.Client.UserAdd(ctx, "later", "secret"); err != nil {
 		t.Fatal(err)
 	}
 	users, err := take.Full(ctx, c)
@@ -245,11 +250,8 @@ func TestPrune_KeepsTheUsersOfTwoFullsOfOneRevision(t *testing.T) {
 // The same holds for revisions that are not the newest one: a rule that keeps the full with the later date keeps the one with the newest users, too.
 func TestPrune_KeepsTheUsersOfTwoFullsOfAnEarlierRevision(t *testing.T) {
 	t.Parallel()
-	s := etcdtest.Start(t, etcdtest.Options{})
 	ctx := etcdtest.Context(t)
-	c := taketest.Config(s, backuptest.NewMemory())
-	c.Scratch = t.TempDir()
-	r := &taketest.Rig{T: t, Server: s, Bucket: c.Bucket}
+	r, c := fullsOnly(t)
 	revision := r.Put("a", "1")
 	day := time.Now().UTC().Truncate(24 * time.Hour)
 	at := func(ago time.Duration) take.Config {
@@ -260,7 +262,7 @@ func TestPrune_KeepsTheUsersOfTwoFullsOfAnEarlierRevision(t *testing.T) {
 	if _, err := take.Full(ctx, at(time.Hour)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Client.UserAdd(ctx, "later", "secret"); err != nil {
+	if _, err := r.Server.Client.UserAdd(ctx, "later", "secret"); err != nil {
 		t.Fatal(err)
 	}
 	users, err := take.Full(ctx, at(2*time.Hour))
@@ -285,11 +287,8 @@ func TestPrune_KeepsTheUsersOfTwoFullsOfAnEarlierRevision(t *testing.T) {
 // Users and roles that were changed after a time are not those of a state at that time, though no key was changed in between.
 func TestExtract_UsersAreThoseOfTheTime(t *testing.T) {
 	t.Parallel()
-	s := etcdtest.Start(t, etcdtest.Options{})
 	ctx := etcdtest.Context(t)
-	c := taketest.Config(s, backuptest.NewMemory())
-	c.Scratch = t.TempDir()
-	r := &taketest.Rig{T: t, Server: s, Bucket: c.Bucket}
+	r, c := fullsOnly(t)
 	r.Put("a", "1")
 	before, err := take.Full(ctx, c)
 	if err != nil {
@@ -298,7 +297,7 @@ func TestExtract_UsersAreThoseOfTheTime(t *testing.T) {
 	time.Sleep(20 * time.Millisecond)
 	then := time.Now()
 	time.Sleep(20 * time.Millisecond)
-	if _, err := s.Client.UserAdd(ctx, "later", "secret"); err != nil {
+	if _, err := r.Server.Client.UserAdd(ctx, "later", "secret"); err != nil {
 		t.Fatal(err)
 	}
 	after, err := take.Full(ctx, c)
