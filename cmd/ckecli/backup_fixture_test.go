@@ -148,6 +148,11 @@ func startEtcd(t testing.TB) *clientv3.Client {
 	case <-time.After(limit):
 		t.Fatal("etcd does not get ready")
 	}
+	for end := time.Now().Add(limit); e.Server.ClusterVersion() == nil; <-time.After(10 * time.Millisecond) { // its data says of which version it is
+		if time.Now().After(end) {
+			t.Fatal("etcd does not get a version")
+		}
+	}
 	cl, err := clientv3.New(clientv3.Config{Endpoints: []string{client.String()}, Logger: zap.NewNop()})
 	if err != nil {
 		t.Fatal(err)
