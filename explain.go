@@ -2,6 +2,7 @@ package cke
 
 import (
 	_ "embed"
+	"errors"
 	"regexp"
 	"strings"
 	"sync"
@@ -58,4 +59,13 @@ func WayOut(code Code) string {
 	}
 	e, _ := Explain(code)
 	return e.WayOut
+}
+
+// RemedyOf returns what to do about an error: the command that it names, or else what is to be done about its code.
+func RemedyOf(err error) string {
+	var e *Error
+	if errors.As(err, &e) && e.Try != "" {
+		return e.Try
+	}
+	return WayOut(CodeOf(err))
 }

@@ -28,6 +28,12 @@ func placeOf(label string) (client, peer string) {
 	return urls[0], urls[1]
 }
 
+// ClientURL is the one that the container was made for; empty: its label does not name one.
+func (c Container) ClientURL() string {
+	client, _ := placeOf(c.Place)
+	return client
+}
+
 // PeerURL is the one that the container was made for; empty: its label does not name one.
 func (c Container) PeerURL() string {
 	_, peer := placeOf(c.Place)

@@ -54,6 +54,28 @@ func (r Restore) noneJoined(ctx context.Context, e Env) error {
 			return err
 		}
 	}
+	if known := len(lists) > 0 || len(r.Known) > 0 || len(id.Incarnation.Restore.Members) > 0; !known || id.Incarnation.OnlyCopied() {
+		if err := r.runsSilently(ctx, e); err != nil {
+			return err
+		}
+	}
+	return ctx.Err()
+}
+
+// runsSilently refuses to stop a container whose member may know of others that joined, and does not answer. Once the operator has stopped it, it is
+// not asked any more.
+func (r Restore) runsSilently(ctx context.Context, e Env) error {
+	for _, j := range r.Fence {
+		c, err := e.Machines.Machine(j.Node).Container(ctx, j)
+		if err != nil || !c.Running() {
+			continue
+		}
+		if s := e.Etcd.Endpoint(ctx, cmp.Or(c.ClientURL(), j.ClientURL())); s.ClusterID == "" {
+			return &cke.Error{Code: cke.CodeFence, What: "a member that the restore stops runs and does not answer, and which members its cluster has is not known", Facts: []string{
+				fmt.Sprintf("container %s on %s: %s", c.Name, j.Node.Name(), s.Problem), "members that an operator added would serve beside the restored ones",
+				"nothing was stopped; the restore continues once the member answers or is stopped"}, Try: "docker stop " + c.Name, Err: cke.ErrConflict}
+		}
+	}
 	return ctx.Err()
 }
 

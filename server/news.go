@@ -79,13 +79,11 @@ func (j *lastRecord) record() cke.Record {
 func problemsOf(err error, at time.Time) []cke.Problem {
 	var failed op.StageError
 	if !errors.As(err, &failed) {
-		code := cke.CodeOf(err)
-		return []cke.Problem{{Code: code, Message: err.Error(), Remedy: cke.WayOut(code), Since: at}}
+		return []cke.Problem{{Code: cke.CodeOf(err), Message: err.Error(), Remedy: cke.RemedyOf(err), Since: at}}
 	}
 	var all []cke.Problem
 	for _, s := range failed {
-		code := cke.CodeOf(s.Err)
-		all = append(all, cke.Problem{Code: code, Node: s.Node, Message: s.Step + ": " + s.Err.Error(), Remedy: cke.WayOut(code), Since: at})
+		all = append(all, cke.Problem{Code: cke.CodeOf(s.Err), Node: s.Node, Message: s.Step + ": " + s.Err.Error(), Remedy: cke.RemedyOf(s.Err), Since: at})
 	}
 	return all
 }

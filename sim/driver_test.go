@@ -389,8 +389,7 @@ func problems(err error) []cke.Problem {
 	}
 	var all []cke.Problem
 	for _, s := range failed {
-		code := cke.CodeOf(s.Err)
-		all = append(all, cke.Problem{Code: code, Node: s.Node, Message: s.Step + ": " + s.Err.Error(), Remedy: cke.WayOut(code)})
+		all = append(all, cke.Problem{Code: cke.CodeOf(s.Err), Node: s.Node, Message: s.Step + ": " + s.Err.Error(), Remedy: cke.RemedyOf(s.Err)})
 	}
 	return all
 }

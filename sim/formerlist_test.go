@@ -1,6 +1,8 @@
 package sim_test
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -158,6 +160,36 @@ func TestRestore_StopsNobodyBesideForeignVotersThatWereReadBefore(t *testing.T) 
 	})
 }
 
+// Two foreign voters join n1 while its data is made, and the daemon reads that meanwhile. Then n1 answers no more, before it is stopped: what was read
+// while the restore was under way counts, too.
+func TestRestore_StopsNobodyBesideForeignVotersThatWereReadUnderWay(t *testing.T) {
+	play(t, 3, func(s *stage) {
+		s.backedUpAlone(t)
+		s.latest().Kill()
+		joined, silent := false, false
+		s.Judge = func(_ int, c sim.Call) sim.Verdict {
+			switch {
+			case !joined && c.Name == "RestoreData":
+				joined = true
+				s.joinByHand(t)
+				s.Node("n1").SlowDown(10 * time.Second) // the loop looks meanwhile
+			case joined && !silent && c.Name == "Data":
+				silent = true
+				s.Node("n1").SlowDown(0)
+				s.Node("n1").FilterClientPort(true)
+			}
+			return sim.Proceed
+		}
+		s.order(fromBackup)
+		s.loop()
+		s.pass(20 * time.Minute)
+		if !silent || s.restored() {
+			t.Errorf("silent %v, restored %v beside foreign voters: %s", silent, s.restored(), s.told().Reason)
+		}
+		s.unbroken(t)
+	})
+}
+
 // Foreign voters that joined since a restore was put on record count when the cluster is deleted instead.
 func TestDelete_CountsForeignVotersThatJoinedWhileARestoreWasPrepared(t *testing.T) {
 	play(t, 3, func(s *stage) {
@@ -169,16 +201,39 @@ func TestDelete_CountsForeignVotersThatJoinedWhileARestoreWasPrepared(t *testing
 	})
 }
 
-// The management host is lost, and the cluster is restored from a new one while it serves. Foreign voters that join it meanwhile count.
+// The management host is lost, and the cluster is restored from a new one while it serves. Foreign voters that join it meanwhile count, and n1, which
+// may know of some and answers no more, is not stopped. Once the operator has stopped it, the restore continues.
 func TestRestore_OnANewHostCountsForeignVotersThatJoinMeanwhile(t *testing.T) {
-	play(t, 3, func(s *stage) {
+	for name, then := range map[string]func(*stage){
+		"":        func(*stage) {},
+		"silence": func(s *stage) { s.Node("n1").FilterClientPort(true) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			play(t, 3, func(s *stage) {
+				s.backedUpAlone(t)
+				s.burnt()
+				s.pass(time.Minute)
+				s.joinsMeanwhile(t, func([]*sim.Node) { then(s) })
+				if s.restored() {
+					t.Errorf("restored beside foreign voters: %s", s.told().Reason)
+				}
+				s.unbroken(t)
+			})
+		})
+	}
+	play(t, 1, func(s *stage) {
 		s.backedUpAlone(t)
 		s.burnt()
 		s.pass(time.Minute)
-		s.joinsMeanwhile(t, func([]*sim.Node) {})
-		if s.restored() {
-			t.Errorf("restored beside foreign voters: %s", s.told().Reason)
+		s.Node("n1").FilterClientPort(true)
+		s.order(fromBackup)
+		s.pass(20 * time.Minute)
+		if _, why := s.latest().now(); s.restored() || !strings.Contains(fmt.Sprint(why.Problems), "docker stop") {
+			t.Errorf("restored %v: %+v", s.restored(), why.Problems)
 		}
+		s.Node("n1").StopByHand()
+		s.Node("n1").FilterClientPort(false)
+		s.must("restored", s.restored)
 		s.unbroken(t)
 	})
 }

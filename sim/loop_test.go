@@ -26,7 +26,7 @@ func (s *stage) loop() *sim.Daemon {
 	l := &server.Loop{
 		Term: d.Term(), Observer: d.Observer(), Backups: d.Backups(), Probe: probe, Now: d.Now, Log: slog.New(slog.DiscardHandler),
 		Env: op.Env{
-			Cluster: clusterName, Machines: d.Machines(), Etcd: d.Etcd(), Authority: d.Authority(), Ledger: d.Term(), Backups: d.Backups(),
+			Cluster: clusterName, Machines: d.Machines(), Etcd: d.Etcd(), Authority: d.Authority(), Ledger: d.Term(), Backups: d.Backups(), Snapshots: d.Snapshots(),
 			Now: d.Now, Pause: sleep, Log: slog.New(slog.DiscardHandler),
 		},
 	}

@@ -45,8 +45,8 @@ func withBackup(in *Input, d Decision) Decision {
 
 func isBackup(t cke.Task) bool { return t.Kind == cke.TaskBackup }
 
-// Outrun returns why a running operation must stop for what is requested now: a deletion or a hibernation was withdrawn, or a
-// backup, which may wait for its target, keeps another operation waiting. The backup is taken after that one.
+// Outrun returns why a running operation must stop for what is requested or known now: a deletion or a hibernation was withdrawn, others joined
+// what a restore replaces, or a backup, which may wait for its target, keeps another operation waiting. The backup is taken after that one.
 func Outrun(running op.Operation, in *Input) error {
 	if _, is := running.(op.DeleteCluster); is && !in.Deleting {
 		return errors.New("the deletion was canceled")
@@ -67,6 +67,9 @@ func Outrun(running op.Operation, in *Input) error {
 		if why := in.Requests.EndsRestore(in.untilNow()); why != "" {
 			return errors.New(why)
 		}
+	}
+	if is && !restore.Started && in.readBeside(restore.Known) {
+		return errors.New("another member list was read of the cluster that the restore replaces")
 	}
 	if _, is := running.(op.Backup); !is {
 		return nil

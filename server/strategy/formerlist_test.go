@@ -84,3 +84,29 @@ func TestReport_KeepsTheListOfWhatARestoreReplaces(t *testing.T) {
 		}
 	}
 }
+
+// A restore that prepares ends when a list is read that it does not know, and that is not the one on record. Once its members may run, it does not.
+func TestOutrun_AnotherListOfWhatARestoreReplaces(t *testing.T) {
+	joined := formed(3).begun().former(cke.MembersLinearizable, 9, "f1", "f2", "f3", "f4")
+	known := op.Restore{Known: []cke.MemberList{{Members: joined.Seen.Etcd.Former.Members}}}
+	recorded := formed(3).begun().with(func(s *scene) {
+		s.Identity.Incarnation.Restore.Members = s.former(cke.MembersLinearizable, 9).Seen.Etcd.Former.Members
+	})
+	for name, c := range map[string]struct {
+		scene   *scene
+		running op.Operation
+		ends    bool
+	}{
+		"strangers joined":         {joined, op.Restore{}, true},
+		"they were known":          {joined, known, false},
+		"it is the one on record":  {recorded, op.Restore{}, false},
+		"none is reported":         {formed(3).begun(), op.Restore{}, false},
+		"members may run":          {joined, op.Restore{Started: true}, false},
+		"it is another operation":  {joined, op.NoteReturned{}, false},
+		"nothing is restored here": {formed(3).former(cke.MembersLinearizable, 9, "f1"), op.Restore{}, false},
+	} {
+		if ends := strategy.Outrun(c.running, &c.scene.Input) != nil; ends != c.ends {
+			t.Errorf("%s: it ends %v", name, ends)
+		}
+	}
+}

@@ -200,6 +200,16 @@ func (in *Input) readSince() []cke.MemberList {
 	return slices.DeleteFunc(in.formerLists(), func(l cke.MemberList) bool { return l.Members == nil || reflect.DeepEqual(l.Members, recorded) })
 }
 
+// readBeside reports whether one of them is not among those that a restore under way knows.
+func (in *Input) readBeside(known []cke.MemberList) bool {
+	if i := in.Identity.Incarnation; i == nil || i.State != cke.Restoring || in.Identity.Started() {
+		return false
+	}
+	return slices.ContainsFunc(in.readSince(), func(l cke.MemberList) bool {
+		return !slices.ContainsFunc(known, func(k cke.MemberList) bool { return reflect.DeepEqual(k.Members, l.Members) })
+	})
+}
+
 // formerLists are those of the incarnation that continues if the restores under way are canceled; nil: there is none, or it was only declared.
 func (in *Input) formerLists() []cke.MemberList {
 	for i := in.Identity.Incarnation; i != nil && i.State == cke.Restoring && i.Restore != nil && i.Restore.Before != nil; i = i.Restore.Before {
