@@ -8,7 +8,6 @@ import (
 
 	"go.uber.org/zap"
 
-	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/server/v3/embed"
 )
 
@@ -75,26 +74,4 @@ func startMember(t testing.TB, name string, peer url.URL, initial, state string)
 	s := &Server{Endpoint: client.String(), Address: client.Host, Dir: cfg.Dir, Etcd: e}
 	t.Cleanup(s.Stop)
 	return s
-}
-
-// await waits until the member serves and knows the version of its cluster, and connects to it. Before its peers have
-// decided that version, etcd refuses to start a member that joins.
-func (s *Server) await(t testing.TB) {
-	t.Helper()
-	select {
-	case <-s.Etcd.Server.ReadyNotify():
-	case <-time.After(time.Minute):
-		t.Fatal("etcd does not become ready")
-	}
-	for end := time.Now().Add(time.Minute); s.Etcd.Server.ClusterVersion() == nil; <-time.After(10 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("etcd does not decide the version of its cluster")
-		}
-	}
-	var err error
-	s.Client, err = clientv3.New(clientv3.Config{Endpoints: []string{s.Endpoint}, Logger: zap.NewNop(), DialTimeout: time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { s.Client.Close() })
 }

@@ -75,13 +75,27 @@ func Start(t testing.TB, o Options) *Server {
 	if err != nil {
 		t.Fatalf("start etcd: %v", err)
 	}
+	s := &Server{Endpoint: client.String(), Address: o.Address, Dir: cfg.Dir, Etcd: e}
+	t.Cleanup(s.Stop)
+	s.await(t)
+	return s
+}
+
+// await waits until the member serves and knows the version of its cluster, and connects to it. Before that is decided, its data does not say of which
+// version it is, and etcd refuses to start a member that joins.
+func (s *Server) await(t testing.TB) {
+	t.Helper()
 	select {
-	case <-e.Server.ReadyNotify():
+	case <-s.Etcd.Server.ReadyNotify():
 	case <-time.After(time.Minute):
 		t.Fatal("etcd does not become ready")
 	}
-	s := &Server{Endpoint: client.String(), Address: o.Address, Dir: cfg.Dir, Etcd: e}
-	t.Cleanup(s.Stop)
+	for end := time.Now().Add(time.Minute); s.Etcd.Server.ClusterVersion() == nil; <-time.After(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("etcd does not decide the version of its cluster")
+		}
+	}
+	var err error
 	s.Client, err = clientv3.New(clientv3.Config{
 		Endpoints: []string{s.Endpoint}, Logger: zap.NewNop(), DialTimeout: time.Minute,
 		MaxCallSendMsgSize: 64 << 20, MaxCallRecvMsgSize: 1 << 30,
@@ -90,7 +104,6 @@ func Start(t testing.TB, o Options) *Server {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { s.Client.Close() })
-	return s
 }
 
 // Stop stops the server. It may be called twice.
