@@ -151,7 +151,9 @@ func (w *World) bothServe() bool {
 // before a freeze.
 func (c *checker) mustFreeze(d *Daemon, s cke.Status) {
 	st := c.world.store
-	asked := st.spec.Deleting() || s.Health == cke.HealthDeleting || st.requests.Hibernation != nil || slices.ContainsFunc(st.requests.Tasks, func(t cke.Task) bool { return t.Kind == cke.TaskRestore })
+	asked := st.spec.Deleting() || s.Health == cke.HealthDeleting || st.requests.Hibernation != nil || slices.ContainsFunc(st.requests.Tasks, func(t cke.Task) bool {
+		return t.Kind == cke.TaskRestore || t.Kind == cke.TaskCancelRestore
+	})
 	if d.look.twins > 1 && s.Health != cke.HealthFrozen && !st.identity.Freeze.Active() && !asked {
 		c.violated("daemon %d reports %s while two histories serve under one cluster id: %s", d.number, s.Health, s.Summary)
 	}
