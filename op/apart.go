@@ -137,7 +137,11 @@ func (l lift) refusal() error {
 	}
 	for _, j := range l.kept {
 		if doubt := l.doubt(j, serve); doubt != "" {
-			return refuse(doubt, l.unless(j, serve), fmt.Sprintf("if its data is right and theirs is wrong, name the others; or stop the members that serve on their nodes (docker stop), and continue from it: ckecli recover --from %s", j.Node.Name()))
+			facts := []string{l.unless(j, serve)}
+			if slices.ContainsFunc(l.wrong, func(w cke.Join) bool { return !l.serves(w) && together(l.Etcd, j, w, l.cluster) }) {
+				facts = append(facts, "a member whose data is lost and not wrong needs no name: do not name it, and replace it later")
+			}
+			return refuse(doubt, append(facts, fmt.Sprintf("if its data is right and theirs is wrong, name the others; or stop the members that serve on their nodes (docker stop), and continue from it: ckecli recover --from %s", j.Node.Name()))...)
 		}
 	}
 	return nil

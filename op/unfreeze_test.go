@@ -146,6 +146,24 @@ func TestUnfreeze_SaysWhetherASilentMemberIsNeeded(t *testing.T) {
 	}
 }
 
+// n2's data is lost, which had served with n1, and n3 served alone. While n2 is named as well, the lift is refused, and says how it is not.
+func TestUnfreeze_AMemberWhoseDataIsLostNeedsNoName(t *testing.T) {
+	inWorld(t, 3, func(w *world) {
+		w.mustRun(w.bootstrap(false))
+		in := apartFrom(w, cke.FreezeTwoQuorums, 2)
+		for _, n := range w.Nodes() {
+			n.StopByHand()
+		}
+		var e *cke.Error
+		if err := w.lift(in(), "n2", "n3"); !errors.As(err, &e) || len(e.Facts) != 3 || !strings.Contains(e.Facts[1], "do not name it") {
+			t.Errorf("%v", err)
+		}
+		if err := w.lift(in(), "n3"); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // After a finding of another kind nobody is put aside.
 func TestUnfreeze_NamesNobodyForOtherFindings(t *testing.T) {
 	inWorld(t, 3, func(w *world) {

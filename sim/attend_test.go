@@ -12,6 +12,11 @@ import (
 // attend is what a person does who stands by until the world has come where it can come, at each look.
 func (n *nemesis) attend() {
 	n.correct()
+	for _, node := range n.s.Nodes() { // a command that was under way may have switched it off since
+		if !node.On() && n.s.reports(cke.CodeUnreachable, node.Name()) {
+			node.PowerOn()
+		}
+	}
 	n.withoutLeft()
 	n.applies()
 	inc := n.s.Store().Identity().Incarnation

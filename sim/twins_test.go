@@ -37,7 +37,7 @@ func (n *nemesis) settleTwins(f *cke.Freeze) (wrong []string) {
 			node.StartByHand()
 			containers, _ := node.Look()
 			others := slices.ContainsFunc(n.s.Nodes(), func(o *sim.Node) bool { return !slices.Contains(of, o) && n.s.runningOn(o.Name()) > 0 })
-			if carries && (n.spared(node, id.Joins[at].ID) || n.expelledFrom(node) || (len(containers) == 0 || n.s.runningOn(node.Name()) == 0 && !node.Holds(id.Joins[at].Volume)) && others) { // it has no part in the right history any more, or cannot show that it has
+			if carries && (n.spared(node, id.Joins[at].ID) || n.expelledFrom(node) || (len(containers) == 0 || n.s.runningOn(node.Name()) == 0 && !node.Holds(id.Joins[at].Volume)) && others && !n.onlyLost(node)) { // it has no part in the right history any more, or cannot show that it has
 				wrong = append(wrong, node.Name())
 			}
 			continue
@@ -62,6 +62,13 @@ func (n *nemesis) spared(node *sim.Node, j cke.JoinID) bool {
 	defer d.mu.Unlock()
 	now, _ := d.input.Seen.Etcd.Endpoint(j)
 	return now.Problem != "" && slices.ContainsFunc(n.s.Store().Records(), named)
+}
+
+// onlyLost reports whether a lift was refused since a member that has the right data served with this one, which was named though its data is lost.
+func (n *nemesis) onlyLost(node *sim.Node) bool {
+	return slices.ContainsFunc(n.s.Store().Records(), func(r cke.Record) bool {
+		return r.Operation == "unfreeze" && strings.Contains(r.Error, "served with "+node.Name()+", which was named as wrong") && strings.Contains(r.Error, "whose data is lost and not wrong needs no name")
+	})
 }
 
 // expelledFrom reports whether etcd on a node said, when it was last observed, that its member was removed from the list.
