@@ -1,0 +1,371 @@
+package sim_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"cke"
+	"cke/sim"
+)
+
+// held is a file with these control-plane nodes, which leaves foreign members where they are.
+func (s *stage) held(names ...string) cke.Cluster {
+	c := s.onNodes(names...)
+	c.Policies.Foreign = cke.ForeignHold
+	return c
+}
+
+// joinsOn lets an operator add members by hand.
+func (s *stage) joinsOn(t *testing.T, nodes ...string) {
+	t.Helper()
+	for _, n := range nodes {
+		if !s.Node(n).Join("hand-"+n, true) {
+			t.Fatalf("cannot join on %s", n)
+		}
+		s.Node(n).Keep("hand-" + n)
+	}
+}
+
+// onceAt does something at the first call of a name.
+func (s *stage) onceAt(name string, do func()) {
+	done := false
+	s.Judge = func(_ int, c sim.Call) sim.Verdict {
+		if !done && c.Name == name {
+			done = true
+			do()
+		}
+		return sim.Proceed
+	}
+}
+
+// A: the identity beside the backups is from before the member moved from n1 to n2. Foreign voters joined n2.
+func TestRcoreA_NewHostCountsForeignVotersOfMembersThatItHasNoRecordOf(t *testing.T) {
+	for _, when := range []string{"before the order", "while data is made"} {
+		t.Run(when, func(t *testing.T) {
+			play(t, 5, func(s *stage) {
+				declare := func(name string) {
+					c := s.held(name)
+					c.Policies.Volumes = cke.VolumePolicies{OnRemoval: cke.VolumeDelete}
+					s.Store().SetSpec(c)
+				}
+				declare("n1")
+				s.daemon()
+				s.must("formed", s.settled)
+				s.Write("n1", "kept")
+				s.TakeBackup()
+				beside := s.Store().Copy()
+				declare("n2")
+				s.must("moved", func() bool {
+					containers, volumes := s.Node("n1").Look()
+					return s.settled() && len(containers)+len(volumes) == 0
+				})
+				s.pass(2 * time.Minute)
+				if when == "before the order" {
+					s.joinsOn(t, "n3", "n4")
+					s.pass(2 * time.Minute)
+				}
+				s.Write("n2", "later")
+				s.latest().Kill()
+				s.declaredFrom(beside)
+				s.Store().SetSpec(s.held("n1", "n2"))
+				if when != "before the order" {
+					s.onceAt("RestoreData", func() { s.joinsOn(t, "n3", "n4") })
+				}
+				s.pass(time.Minute)
+				s.order(fromBackup)
+				s.pass(20 * time.Minute)
+				s.Write("n3", "to the former")
+				s.unbroken(t)
+			})
+		})
+	}
+}
+
+// B: n1 gets foreign voters, of which one has the URLs of a container that was stopped before. Only on a new host.
+func TestRcoreB_NewHostCountsAForeignVoterAtTheURLsOfAStoppedContainer(t *testing.T) {
+	play(t, 3, func(s *stage) {
+		s.Store().SetSpec(s.held("n1", "n2"))
+		s.daemon()
+		s.must("formed", s.settled)
+		s.Write("n1", "kept")
+		s.TakeBackup()
+		s.pass(time.Minute)
+		s.burnt()
+		s.Store().SetSpec(s.held("n1"))
+		s.pass(time.Minute)
+		s.onceAt("RestoreData", func() {
+			if !s.Node("n2").Leave("hand-n2") {
+				t.Error("does not leave")
+			}
+			s.Node("n2").SwitchRestartsOff()
+			s.Node("n2").StopByHand()
+			s.joinsOn(t, "n2", "n3")
+		})
+		s.order(fromBackup)
+		s.pass(20 * time.Minute)
+		s.Write("n3", "to the former")
+		s.unbroken(t)
+	})
+}
+
+// B, before the order: the record on the new host is from before n2 was added, so the stopped container there is not on record.
+func TestRcoreB_NewHostCountsItBesideAStoppedContainerThatIsNotOnRecord(t *testing.T) {
+	play(t, 3, func(s *stage) {
+		s.backedUpAlone(t)
+		beside := s.Store().Copy()
+		s.Store().SetSpec(s.held("n1", "n2"))
+		s.must("two members", func() bool { return s.settled() && s.Serving() == 2 })
+		s.Store().Ask("pause", func(r *cke.Requests) { r.Hold = &cke.Hold{Reason: "a moment"} })
+		s.pass(time.Minute)
+		if !s.Node("n2").Leave("hand-n2") {
+			t.Error("does not leave")
+		}
+		s.Node("n2").SwitchRestartsOff()
+		s.Node("n2").StopByHand()
+		s.joinsOn(t, "n2", "n3")
+		s.pass(time.Minute)
+		s.latest().Kill()
+		s.declaredFrom(beside)
+		s.Store().SetSpec(s.held("n1"))
+		s.pass(time.Minute)
+		s.order(fromBackup)
+		s.pass(20 * time.Minute)
+		s.Write("n3", "to the former")
+		s.unbroken(t)
+	})
+}
+
+// C: cke is away while foreign voters join, and n1 runs and does not answer once cke is back.
+func TestRcoreC_WhatJoinedWhileNobodyLookedCounts(t *testing.T) {
+	away := func(t *testing.T, s *stage) {
+		s.joinsOn(t, "n2", "n3")
+		time.Sleep(time.Minute)
+		s.Node("n1").FilterClientPort(true)
+	}
+	for name, do := range map[string]func(*testing.T, *stage){
+		"restore under way": func(t *testing.T, s *stage) {
+			killed := s.killedAt("RestoreData", func() {})
+			s.order(fromBackup)
+			s.until(10*time.Minute, killed)
+			away(t, s)
+			s.daemon()
+		},
+		"order": func(t *testing.T, s *stage) {
+			s.latest().Kill()
+			away(t, s)
+			s.daemon()
+			s.pass(time.Minute)
+			s.order(fromBackup)
+		},
+		"deletion": func(t *testing.T, s *stage) {
+			s.latest().Kill()
+			away(t, s)
+			s.Store().RequestDelete()
+			s.daemon()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			play(t, 3, func(s *stage) {
+				s.backedUpAlone(t)
+				do(t, s)
+				s.pass(20 * time.Minute)
+				s.Write("n2", "to the former")
+				s.unbroken(t)
+			})
+		})
+	}
+}
+
+// D: a foreign voter that the order calls destroyed is replaced by one of the same name on another machine, which cke cannot reach.
+func TestRcoreD_ANameIsNoMember(t *testing.T) {
+	for _, when := range []string{"while data is made", "while the order waits"} {
+		t.Run(when, func(t *testing.T) {
+			play(t, 4, func(s *stage) {
+				s.Store().SetSpec(s.held("n1"))
+				s.daemon()
+				s.must("formed", s.settled)
+				for _, n := range []string{"n2", "n3"} {
+					s.joinsOn(t, n)
+					s.pass(time.Minute)
+				}
+				s.Write("n1", "kept")
+				s.TakeBackup()
+				s.Node("n2").PowerOff()
+				s.pass(time.Minute)
+				o := fromBackup
+				o.Destroyed = []string{"hand-n2"}
+				again := func() {
+					s.Cut(sim.Management, "n4")
+					if !s.Node("n2").Leave("hand-n2") || !s.Node("n4").Join("hand-n2", true) {
+						t.Error("not replaced")
+					}
+					s.Node("n4").Keep("hand-n2")
+				}
+				if when == "while data is made" {
+					s.onceAt("RestoreData", again)
+					s.order(o)
+				} else {
+					s.Store().Ask("pause", func(r *cke.Requests) { r.Hold = &cke.Hold{Reason: "a moment"} })
+					s.order(o)
+					s.pass(time.Minute)
+					again()
+					s.pass(5 * time.Minute)
+					s.Store().Ask("resume", func(r *cke.Requests) { r.Hold = nil })
+				}
+				s.pass(20 * time.Minute)
+				s.Write("n3", "to the former")
+				s.unbroken(t)
+			})
+		})
+	}
+}
+
+// E: an addition on n2 was given up before etcd had taken it. The membership ended without an id, and an operator adds a member at its URL.
+func TestRcoreE_AMembershipThatEndedWithoutAnIDStopsNobody(t *testing.T) {
+	play(t, 3, func(s *stage) {
+		s.backedUpAlone(t)
+		s.Judge = func(_ int, c sim.Call) sim.Verdict {
+			if c.Name == "AddLearner" {
+				return sim.Refuse
+			}
+			return sim.Proceed
+		}
+		s.Store().SetSpec(s.held("n1", "n2"))
+		s.pass(time.Minute)
+		s.Store().SetSpec(s.held("n1"))
+		s.pass(2 * time.Minute)
+		if ended := s.Store().Identity().Ended; !slices.ContainsFunc(ended, func(j cke.Join) bool { return j.MemberID == "" }) {
+			t.Fatalf("%+v", ended)
+		}
+		s.joinsMeanwhile(t, func([]*sim.Node) {})
+		s.Write("n3", "to the former")
+		s.unbroken(t)
+	})
+}
+
+// F: the engine of n1 is slow. Foreign voters join after the deletion was decided, and the daemon reads that long before n1 is stopped.
+func TestRcoreF_ADeletionThatRunsCountsWhatIsReadMeanwhile(t *testing.T) {
+	play(t, 4, func(s *stage) {
+		s.Store().SetSpec(s.held("n1"))
+		s.daemon()
+		s.must("formed", s.settled)
+		s.latest().Kill()
+		s.loop()
+		s.pass(time.Minute)
+		joined := false
+		s.Judge = func(_ int, c sim.Call) sim.Verdict {
+			operation, step := s.Store().Running()
+			if operation == "delete-cluster" && step == "stop" && !joined {
+				joined = true
+				s.Node("n1").SlowDown(10 * time.Second)
+				s.joinsOn(t, "n2", "n3", "n4")
+			}
+			if operation == "delete-cluster" && c.Port == "node" && c.Node == "n1" {
+				t.Logf("%s %s: the stored status lists %d members", step, c.Name, len(s.Store().Status().Etcd.Members))
+			}
+			return sim.Proceed
+		}
+		s.Store().RequestDelete()
+		s.pass(20 * time.Minute)
+		s.unbroken(t)
+	})
+}
+
+// G: without a quorum n1 has an older member list than n2, of which one answer in ten seconds is lost. An attempt takes longer than that.
+func TestRcoreG_ListsThatAlternateKeepNoRestoreFromItsEnd(t *testing.T) {
+	play(t, 4, func(s *stage) {
+		s.Store().SetSpec(s.held("n1", "n2", "n3"))
+		s.daemon()
+		s.must("formed", s.settled)
+		s.Write("n1", "kept")
+		s.TakeBackup()
+		for _, n := range []string{"n2", "n3", "n4"} {
+			s.Cut("n1", n)
+			s.Cut(n, "n1")
+		}
+		s.pass(time.Minute)
+		s.Node("n1").FilterClientPort(true)
+		s.joinsOn(t, "n4")
+		s.pass(time.Minute)
+		s.Node("n1").FilterClientPort(false)
+		s.Node("n3").PowerOff()
+		s.Node("n4").PowerOff()
+		s.HealNetwork()
+		s.pass(time.Minute)
+		s.latest().Kill()
+		s.loop()
+		s.pass(5 * time.Minute)
+		o := fromBackup
+		o.Destroyed = []string{"n3", "hand-n4"}
+		last := time.Now().Add(10 * time.Second)
+		s.Judge = func(_ int, c sim.Call) sim.Verdict {
+			if c.Name == "RestoreData" {
+				s.Node("n1").SlowDown(4 * time.Second)
+				s.Node("n2").SlowDown(4 * time.Second)
+			}
+			if c.Port == "look" && c.Name == "Etcd" && s.Store().Identity().Incarnation.State == cke.Restoring {
+				lost := time.Since(last) > 10*time.Second
+				if s.Node("n2").FilterClientPort(lost); lost {
+					last = time.Now()
+				}
+			}
+			return sim.Proceed
+		}
+		s.order(o)
+		if !s.until(5*time.Hour, s.restored) {
+			interrupted := 0
+			for _, r := range s.Store().Records() {
+				if r.Operation == "restore" && r.State == cke.RecordInterrupted {
+					interrupted++
+				}
+			}
+			t.Errorf("not restored after 5 hours, interrupted %d times; problems of the status: %+v", interrupted, s.Store().Status().Problems)
+		}
+		s.unbroken(t)
+	})
+}
+
+// H: members serve, and their list cannot be read: the status names a way out.
+func TestRcoreH_AListThatCannotBeReadHasARemedy(t *testing.T) {
+	play(t, 3, func(s *stage) {
+		s.joinsAtRestore(t, func([]*sim.Node) { s.MuteLists(true) })
+		s.pass(3 * time.Hour)
+		for _, p := range s.told().Problems {
+			if p.Remedy == "" {
+				t.Errorf("%+v", p)
+			}
+		}
+	})
+}
+
+// I: a foreign voter, in no container, has the URLs of a container of cke on its node that was stopped.
+func TestRcoreI_ADeletionCountsAForeignVoterBesideAStoppedContainer(t *testing.T) {
+	play(t, 3, func(s *stage) {
+		s.Store().SetSpec(s.held("n1", "n2"))
+		s.daemon()
+		s.must("formed", s.settled)
+		s.Write("n1", "kept")
+		s.Store().Ask("pause", func(r *cke.Requests) { r.Hold = &cke.Hold{Reason: "a moment"} })
+		s.pass(time.Minute)
+		if !s.Node("n2").Leave("hand-n2") {
+			t.Error("does not leave")
+		}
+		s.Node("n2").SwitchRestartsOff()
+		s.Node("n2").StopByHand()
+		s.pass(10 * time.Second)
+		if !s.Node("n2").JoinAs("hand-n2", "10.0.0.2") {
+			t.Error("cannot join")
+		}
+		s.joinsOn(t, "n3")
+		s.pass(time.Minute)
+		s.Store().RequestDelete()
+		s.pass(20 * time.Minute)
+		s.pass(5 * time.Minute)
+		s.Write("n3", "to the former")
+		s.unbroken(t)
+		if s.Store().Deleted() {
+			t.Errorf("deleted while foreign voters serve: %v", s.World)
+		}
+	})
+}
