@@ -27,6 +27,14 @@ func (s *stage) joinsOn(t *testing.T, nodes ...string) {
 	}
 }
 
+// joinedUnseen lets foreign voters join n1 while cke is away. Then n1 runs and does not answer.
+func (s *stage) joinedUnseen(t *testing.T) {
+	t.Helper()
+	s.joinsOn(t, "n2", "n3")
+	time.Sleep(time.Minute)
+	s.Node("n1").FilterClientPort(true)
+}
+
 // onceAt does something at the first call of a name.
 func (s *stage) onceAt(name string, do func()) {
 	done := false
@@ -39,8 +47,8 @@ func (s *stage) onceAt(name string, do func()) {
 	}
 }
 
-// A: the identity beside the backups is from before the member moved from n1 to n2. Foreign voters joined n2.
-func TestRcoreA_NewHostCountsForeignVotersOfMembersThatItHasNoRecordOf(t *testing.T) {
+// The identity beside the backups is from before the member moved from n1 to n2. Foreign voters joined n2.
+func TestRestoreOutsiders_NewHostCountsForeignVotersOfMembersThatItHasNoRecordOf(t *testing.T) {
 	for _, when := range []string{"before the order", "while data is made"} {
 		t.Run(when, func(t *testing.T) {
 			play(t, 5, func(s *stage) {
@@ -82,8 +90,8 @@ func TestRcoreA_NewHostCountsForeignVotersOfMembersThatItHasNoRecordOf(t *testin
 	}
 }
 
-// B: n1 gets foreign voters, of which one has the URLs of a container that was stopped before. Only on a new host.
-func TestRcoreB_NewHostCountsAForeignVoterAtTheURLsOfAStoppedContainer(t *testing.T) {
+// N1 gets foreign voters, of which one has the URLs of a container that was stopped before. Only on a new host.
+func TestRestoreOutsiders_NewHostCountsAForeignVoterAtTheURLsOfAStoppedContainer(t *testing.T) {
 	play(t, 3, func(s *stage) {
 		s.Store().SetSpec(s.held("n1", "n2"))
 		s.daemon()
@@ -109,8 +117,8 @@ func TestRcoreB_NewHostCountsAForeignVoterAtTheURLsOfAStoppedContainer(t *testin
 	})
 }
 
-// B, before the order: the record on the new host is from before n2 was added, so the stopped container there is not on record.
-func TestRcoreB_NewHostCountsItBesideAStoppedContainerThatIsNotOnRecord(t *testing.T) {
+// Before the order: the record on the new host is from before n2 was added, so the stopped container there is not on record.
+func TestRestoreOutsiders_NewHostCountsItBesideAStoppedContainerThatIsNotOnRecord(t *testing.T) {
 	play(t, 3, func(s *stage) {
 		s.backedUpAlone(t)
 		beside := s.Store().Copy()
@@ -136,33 +144,22 @@ func TestRcoreB_NewHostCountsItBesideAStoppedContainerThatIsNotOnRecord(t *testi
 	})
 }
 
-// C: cke is away while foreign voters join, and n1 runs and does not answer once cke is back.
-func TestRcoreC_WhatJoinedWhileNobodyLookedCounts(t *testing.T) {
-	away := func(t *testing.T, s *stage) {
-		s.joinsOn(t, "n2", "n3")
-		time.Sleep(time.Minute)
-		s.Node("n1").FilterClientPort(true)
-	}
+// Cke is away while foreign voters join, and n1 runs and does not answer once cke is back.
+func TestRestoreOutsiders_WhatJoinedWhileNobodyLookedCounts(t *testing.T) {
 	for name, do := range map[string]func(*testing.T, *stage){
 		"restore under way": func(t *testing.T, s *stage) {
 			killed := s.killedAt("RestoreData", func() {})
 			s.order(fromBackup)
 			s.until(10*time.Minute, killed)
-			away(t, s)
+			s.joinedUnseen(t)
 			s.daemon()
 		},
 		"order": func(t *testing.T, s *stage) {
 			s.latest().Kill()
-			away(t, s)
+			s.joinedUnseen(t)
 			s.daemon()
 			s.pass(time.Minute)
 			s.order(fromBackup)
-		},
-		"deletion": func(t *testing.T, s *stage) {
-			s.latest().Kill()
-			away(t, s)
-			s.Store().RequestDelete()
-			s.daemon()
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -177,8 +174,8 @@ func TestRcoreC_WhatJoinedWhileNobodyLookedCounts(t *testing.T) {
 	}
 }
 
-// D: a foreign voter that the order calls destroyed is replaced by one of the same name on another machine, which cke cannot reach.
-func TestRcoreD_ANameIsNoMember(t *testing.T) {
+// A foreign voter that the order calls destroyed is replaced by one of the same name on another machine, which cke cannot reach.
+func TestRestoreOutsiders_ANameIsNoMember(t *testing.T) {
 	for _, when := range []string{"while data is made", "while the order waits"} {
 		t.Run(when, func(t *testing.T) {
 			play(t, 4, func(s *stage) {
@@ -221,8 +218,8 @@ func TestRcoreD_ANameIsNoMember(t *testing.T) {
 	}
 }
 
-// E: an addition on n2 was given up before etcd had taken it. The membership ended without an id, and an operator adds a member at its URL.
-func TestRcoreE_AMembershipThatEndedWithoutAnIDStopsNobody(t *testing.T) {
+// An addition on n2 was given up before etcd had taken it. The membership ended without an id, and an operator adds a member at its URL.
+func TestRestoreOutsiders_AMembershipThatEndedWithoutAnIDStopsNobody(t *testing.T) {
 	play(t, 3, func(s *stage) {
 		s.backedUpAlone(t)
 		s.Judge = func(_ int, c sim.Call) sim.Verdict {
@@ -244,36 +241,8 @@ func TestRcoreE_AMembershipThatEndedWithoutAnIDStopsNobody(t *testing.T) {
 	})
 }
 
-// F: the engine of n1 is slow. Foreign voters join after the deletion was decided, and the daemon reads that long before n1 is stopped.
-func TestRcoreF_ADeletionThatRunsCountsWhatIsReadMeanwhile(t *testing.T) {
-	play(t, 4, func(s *stage) {
-		s.Store().SetSpec(s.held("n1"))
-		s.daemon()
-		s.must("formed", s.settled)
-		s.latest().Kill()
-		s.loop()
-		s.pass(time.Minute)
-		joined := false
-		s.Judge = func(_ int, c sim.Call) sim.Verdict {
-			operation, step := s.Store().Running()
-			if operation == "delete-cluster" && step == "stop" && !joined {
-				joined = true
-				s.Node("n1").SlowDown(10 * time.Second)
-				s.joinsOn(t, "n2", "n3", "n4")
-			}
-			if operation == "delete-cluster" && c.Port == "node" && c.Node == "n1" {
-				t.Logf("%s %s: the stored status lists %d members", step, c.Name, len(s.Store().Status().Etcd.Members))
-			}
-			return sim.Proceed
-		}
-		s.Store().RequestDelete()
-		s.pass(20 * time.Minute)
-		s.unbroken(t)
-	})
-}
-
-// G: without a quorum n1 has an older member list than n2, of which one answer in ten seconds is lost. An attempt takes longer than that.
-func TestRcoreG_ListsThatAlternateKeepNoRestoreFromItsEnd(t *testing.T) {
+// Without a quorum n1 has an older member list than n2, of which one answer in ten seconds is lost. An attempt takes longer than that.
+func TestRestoreOutsiders_ListsThatAlternateKeepNoRestoreFromItsEnd(t *testing.T) {
 	play(t, 4, func(s *stage) {
 		s.Store().SetSpec(s.held("n1", "n2", "n3"))
 		s.daemon()
@@ -326,8 +295,8 @@ func TestRcoreG_ListsThatAlternateKeepNoRestoreFromItsEnd(t *testing.T) {
 	})
 }
 
-// H: members serve, and their list cannot be read: the status names a way out.
-func TestRcoreH_AListThatCannotBeReadHasARemedy(t *testing.T) {
+// Members serve, and their list cannot be read: the status names a way out.
+func TestRestoreOutsiders_AListThatCannotBeReadHasARemedy(t *testing.T) {
 	play(t, 3, func(s *stage) {
 		s.joinsAtRestore(t, func([]*sim.Node) { s.MuteLists(true) })
 		s.pass(3 * time.Hour)
@@ -339,33 +308,3 @@ func TestRcoreH_AListThatCannotBeReadHasARemedy(t *testing.T) {
 	})
 }
 
-// I: a foreign voter, in no container, has the URLs of a container of cke on its node that was stopped.
-func TestRcoreI_ADeletionCountsAForeignVoterBesideAStoppedContainer(t *testing.T) {
-	play(t, 3, func(s *stage) {
-		s.Store().SetSpec(s.held("n1", "n2"))
-		s.daemon()
-		s.must("formed", s.settled)
-		s.Write("n1", "kept")
-		s.Store().Ask("pause", func(r *cke.Requests) { r.Hold = &cke.Hold{Reason: "a moment"} })
-		s.pass(time.Minute)
-		if !s.Node("n2").Leave("hand-n2") {
-			t.Error("does not leave")
-		}
-		s.Node("n2").SwitchRestartsOff()
-		s.Node("n2").StopByHand()
-		s.pass(10 * time.Second)
-		if !s.Node("n2").JoinAs("hand-n2", "10.0.0.2") {
-			t.Error("cannot join")
-		}
-		s.joinsOn(t, "n3")
-		s.pass(time.Minute)
-		s.Store().RequestDelete()
-		s.pass(20 * time.Minute)
-		s.pass(5 * time.Minute)
-		s.Write("n3", "to the former")
-		s.unbroken(t)
-		if s.Store().Deleted() {
-			t.Errorf("deleted while foreign voters serve: %v", s.World)
-		}
-	})
-}

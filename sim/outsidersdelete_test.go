@@ -1,0 +1,82 @@
+package sim_test
+
+import (
+	"testing"
+	"time"
+
+	"cke"
+	"cke/sim"
+)
+
+// Foreign voters joined while cke was away, and n1 runs and does not answer once cke is back.
+func TestDeleteOutsiders_WhatJoinedWhileCkeWasAwayCounts(t *testing.T) {
+	play(t, 3, func(s *stage) {
+		s.backedUpAlone(t)
+		s.latest().Kill()
+		s.joinedUnseen(t)
+		s.Store().RequestDelete()
+		s.daemon()
+		s.pass(20 * time.Minute)
+		s.Write("n2", "to the former")
+		s.unbroken(t)
+	})
+}
+
+// The engine of n1 is slow. Foreign voters join after the deletion was decided, and the daemon reads that long before n1 is stopped.
+func TestDeleteOutsiders_ADeletionThatRunsCountsWhatIsReadMeanwhile(t *testing.T) {
+	play(t, 4, func(s *stage) {
+		s.Store().SetSpec(s.held("n1"))
+		s.daemon()
+		s.must("formed", s.settled)
+		s.latest().Kill()
+		s.loop()
+		s.pass(time.Minute)
+		joined := false
+		s.Judge = func(_ int, c sim.Call) sim.Verdict {
+			operation, step := s.Store().Running()
+			if operation == "delete-cluster" && step == "stop" && !joined {
+				joined = true
+				s.Node("n1").SlowDown(10 * time.Second)
+				s.joinsOn(t, "n2", "n3", "n4")
+			}
+			if operation == "delete-cluster" && c.Port == "node" && c.Node == "n1" {
+				t.Logf("%s %s: the stored status lists %d members", step, c.Name, len(s.Store().Status().Etcd.Members))
+			}
+			return sim.Proceed
+		}
+		s.Store().RequestDelete()
+		s.pass(20 * time.Minute)
+		s.unbroken(t)
+	})
+}
+
+// A foreign voter, in no container, has the URLs of a container of cke on its node that was stopped.
+func TestDeleteOutsiders_ADeletionCountsAForeignVoterBesideAStoppedContainer(t *testing.T) {
+	play(t, 3, func(s *stage) {
+		s.Store().SetSpec(s.held("n1", "n2"))
+		s.daemon()
+		s.must("formed", s.settled)
+		s.Write("n1", "kept")
+		s.Store().Ask("pause", func(r *cke.Requests) { r.Hold = &cke.Hold{Reason: "a moment"} })
+		s.pass(time.Minute)
+		if !s.Node("n2").Leave("hand-n2") {
+			t.Error("does not leave")
+		}
+		s.Node("n2").SwitchRestartsOff()
+		s.Node("n2").StopByHand()
+		s.pass(10 * time.Second)
+		if !s.Node("n2").JoinAs("hand-n2", "10.0.0.2") {
+			t.Error("cannot join")
+		}
+		s.joinsOn(t, "n3")
+		s.pass(time.Minute)
+		s.Store().RequestDelete()
+		s.pass(20 * time.Minute)
+		s.pass(5 * time.Minute)
+		s.Write("n3", "to the former")
+		s.unbroken(t)
+		if s.Store().Deleted() {
+			t.Errorf("deleted while foreign voters serve: %v", s.World)
+		}
+	})
+}
