@@ -307,4 +307,3 @@ func TestRestoreOutsiders_AListThatCannotBeReadHasARemedy(t *testing.T) {
 		}
 	})
 }
-
