@@ -3,6 +3,7 @@ package op
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -37,24 +38,23 @@ func (r Restore) noneJoined(ctx context.Context, e Env) error {
 	if err != nil {
 		return err
 	}
-	var peers []string
-	if id.Incarnation.OnlyCopied() && len(lists) > 0 {
-		peers = r.peers(ctx, e)
-	}
+	peers := r.peers(ctx, e, id)
 	for _, clusterID := range slices.Sorted(maps.Keys(lists)) {
-		if err := r.outnumbered(id, lists[clusterID], peers); err != nil {
+		if err := r.leavesQuorum(id, lists[clusterID], peers); err != nil {
 			return err
 		}
 	}
-	if before := id.Incarnation.BeforeRestores(); before != nil && lists[before.ClusterID].Source == cke.MembersLinearizable {
+	copied := id.Incarnation.OnlyCopied()
+	confirmed := func(l cke.MemberList) bool { return l.Source == cke.MembersLinearizable }
+	if before := id.Incarnation.BeforeRestores(); before != nil && confirmed(lists[before.ClusterID]) {
 		return ctx.Err()
 	}
 	for _, l := range r.Known {
-		if err := r.outnumbered(id, l, peers); err != nil {
+		if err := r.leavesQuorum(id, l, peers); err != nil {
 			return err
 		}
 	}
-	if known := len(lists) > 0 || len(r.Known) > 0 || len(id.Incarnation.Restore.Members) > 0; !known || id.Incarnation.OnlyCopied() {
+	if copied || !slices.ContainsFunc(slices.Collect(maps.Values(lists)), confirmed) {
 		if err := r.runsSilently(ctx, e); err != nil {
 			return err
 		}
@@ -67,8 +67,11 @@ func (r Restore) noneJoined(ctx context.Context, e Env) error {
 func (r Restore) runsSilently(ctx context.Context, e Env) error {
 	for _, j := range r.Fence {
 		c, err := e.Machines.Machine(j.Node).Container(ctx, j)
-		if err != nil || !c.Running() {
+		switch {
+		case errors.Is(err, cke.ErrNotFound), err == nil && !c.Running():
 			continue
+		case err != nil:
+			return err
 		}
 		if s := e.Etcd.Endpoint(ctx, cmp.Or(c.ClientURL(), j.ClientURL())); s.ClusterID == "" {
 			return &cke.Error{Code: cke.CodeFence, What: "a member that the restore stops runs and does not answer, and which members its cluster has is not known", Facts: []string{
@@ -79,14 +82,14 @@ func (r Restore) runsSilently(ctx context.Context, e Env) error {
 	return ctx.Err()
 }
 
-// listsNow are the member lists of the clusters that the restore replaces, by their ids. An error: members serve, and do not say who they are.
+// listsNow are the member lists of the clusters that the restore replaces, by their ids. An error: members answer, and do not say who they are.
 func (r Restore) listsNow(ctx context.Context, e Env, id cke.Identity) (map[string]cke.MemberList, error) {
 	lists, unread := map[string]cke.MemberList{}, map[string]error{}
-	for _, j := range serving(r.Fence, *id.Incarnation.Restore) {
-		url := j.ClientURL()
+	for _, j := range r.asked(id) {
+		url := r.clientURL(ctx, e, id, j)
 		s := e.Etcd.Endpoint(ctx, url)
 		now := lists[s.ClusterID]
-		if s.Learner || !replaces(id, j, s) || now.Source == cke.MembersLinearizable {
+		if s.Learner || !replaces(id, j, s) || now.Source == cke.MembersLinearizable || isLeftover(id, j, s) {
 			continue
 		}
 		var of string
@@ -97,19 +100,44 @@ func (r Restore) listsNow(ctx context.Context, e Env, id cke.Identity) (map[stri
 		} else {
 			of, list, err = e.Etcd.Listed(ctx, url)
 		}
-		switch {
-		case err == nil && of == s.ClusterID:
+		if err == nil && of == s.ClusterID {
 			lists[of] = now.Takes(list)
-		case s.Linearizable:
+		} else {
 			unread[s.ClusterID] = cmp.Or(err, fmt.Errorf("cluster id %s: %w", of, cke.ErrConflict))
 		}
 	}
 	for clusterID, err := range unread {
 		if lists[clusterID].Source != cke.MembersLinearizable {
-			return nil, fmt.Errorf("the members that the restore is to stop serve, and their member list cannot be read: %w", err)
+			return nil, &cke.Error{Code: cke.CodeFence, What: "members that the restore is to stop answer, and their member list cannot be read", Facts: []string{
+				err.Error(), "nothing was stopped; the restore continues once the list can be read"}, Try: "ckecli restore --cancel", Err: cke.ErrConflict}
 		}
 	}
 	return lists, ctx.Err()
+}
+
+// isLeftover reports whether what answers may be of a cluster of this name that is over: it has no quorum, and only the nodes know its incarnation.
+func isLeftover(id cke.Identity, j cke.Join, s cke.EndpointStatus) bool {
+	before := id.Incarnation.BeforeRestores()
+	return id.Incarnation.OnlyCopied() && !s.Linearizable && !before.Life(j.Incarnation) && !before.WasReplaced(j.Incarnation)
+}
+
+// asked are the memberships whose members say who is in the cluster that the restore replaces: on a new management host also those that are
+// not on record.
+func (r Restore) asked(id cke.Identity) []cke.Join {
+	if id.Incarnation.OnlyCopied() {
+		return cke.Chosen(r.Fence)
+	}
+	return serving(r.Fence, *id.Incarnation.Restore)
+}
+
+// clientURL is where a member is asked: on a new management host its container may have got other ports than are on record.
+func (r Restore) clientURL(ctx context.Context, e Env, id cke.Identity, j cke.Join) string {
+	if id.Incarnation.OnlyCopied() {
+		if c, err := e.Machines.Machine(j.Node).Container(ctx, j); err == nil {
+			return cmp.Or(c.ClientURL(), j.ClientURL())
+		}
+	}
+	return j.ClientURL()
 }
 
 // replaces reports whether an answer at the place of a membership is from a cluster that the restore replaces. Where the cluster was declared to be
@@ -121,30 +149,43 @@ func replaces(id cke.Identity, j cke.Join, s cke.EndpointStatus) bool {
 	return s.ClusterID != "" && s.ClusterID != id.Incarnation.ClusterID && (j.MemberID == "" || j.MemberID == s.MemberID)
 }
 
-// peers are the peer URLs of the containers that the restore stops, on the nodes that they were made for: their memberships may not be on record.
-func (r Restore) peers(ctx context.Context, e Env) (urls []string) {
+// peers are the peer URLs of containers that the restore stops, on the nodes that they were made for, where a record does not have the id of the
+// member. One that does not run is only there for that if nothing answers in its place: an operator may have added a member of their own at its URLs.
+func (r Restore) peers(ctx context.Context, e Env, id cke.Identity) (urls []string) {
 	for _, j := range r.Fence {
+		if j.MemberID != "" && !id.Incarnation.OnlyCopied() {
+			continue
+		}
 		c, err := e.Machines.Machine(j.Node).Container(ctx, j)
-		if host, _ := cke.HostPort(c.PeerURL()); err == nil && host == j.Node.Address {
+		if host, _ := cke.HostPort(c.PeerURL()); err != nil || host != j.Node.Address {
+			continue
+		}
+		if c.Running() || e.Etcd.Endpoint(ctx, c.ClientURL()).ClusterID == "" {
 			urls = append(urls, c.PeerURL())
 		}
 	}
 	return urls
 }
 
-// outnumbered is the error that members which a restore leaves running are a quorum by a list; nil: they are none. Those at some peers are stopped.
-func (r Restore) outnumbered(id cke.Identity, list cke.MemberList, peers []string) error {
-	destroyed := id.Incarnation.Restore.Believed().Destroyed
+// LeavesQuorum is the error that members which the restore leaves running could be a quorum by a list of what it replaces, as far as the record says; nil:
+// they could not.
+func (r Restore) LeavesQuorum(id cke.Identity, list cke.MemberList) error {
+	return r.leavesQuorum(id, list, nil)
+}
+
+// leavesQuorum is LeavesQuorum; members at some peer URLs are stopped, too.
+func (r Restore) leavesQuorum(id cke.Identity, list cke.MemberList, peers []string) error {
+	order := id.Incarnation.Restore.Believed()
 	voters, learners, stay := 0, 0, []string{}
 	for _, m := range list.Members {
 		if !m.Learner {
 			voters++
 		}
 		stopped := slices.ContainsFunc(slices.Concat(r.Fence, id.Ended), func(j cke.Join) bool {
-			stays := indexOf(r.Fence, j.ID) < 0 && slices.ContainsFunc(id.Superseded(), func(s cke.Join) bool { return s.ID == j.ID }) && id.NameIn(destroyed, j) == ""
-			return m.Of(j) && !stays
+			stays := indexOf(r.Fence, j.ID) < 0 && slices.ContainsFunc(id.Superseded(), func(s cke.Join) bool { return s.ID == j.ID }) && id.NameIn(order.Destroyed, j) == ""
+			return j.MemberID != "" && m.ID == j.MemberID && !stays
 		}) || slices.ContainsFunc(m.PeerURLs, func(url string) bool { return slices.Contains(peers, url) })
-		gone := slices.Contains(destroyed, cmp.Or(m.Name, m.ID)) || slices.ContainsFunc(id.Unstopped(nil), func(f cke.Former) bool { return f.ID == m.ID && slices.Contains(destroyed, f.Name) })
+		gone := order.Means(m, id.Incarnation.Restore.Members) || slices.ContainsFunc(id.Unstopped(nil), func(f cke.Former) bool { return f.ID == m.ID && slices.Contains(order.Destroyed, f.Name) })
 		switch {
 		case stopped || gone:
 			continue

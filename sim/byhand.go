@@ -68,7 +68,7 @@ func (w *World) startsFormer(c *container) {
 	}
 }
 
-// Leave removes the member at a peer URL by hand, through a member that serves.
+// Leave removes the member at a peer URL, as etcdctl does, through a member that serves.
 func (n *Node) Leave(name string) bool {
 	w, left := n.world, false
 	n.change("the operator removes member "+name, func() {

@@ -56,6 +56,7 @@ func (s *stage) eachNode(do func(*sim.Node)) {
 // order is a person's confirmed order.
 func (s *stage) order(o cke.RestoreOrder) {
 	t := cke.NewTask(cke.TaskRestore, "", "", "person@host", time.Now())
+	o.DestroyedIDs = s.told().IDsOf(o.Destroyed) // as ckecli does
 	t.Restore = &o
 	s.Store().Ask("restore", func(r *cke.Requests) { r.Tasks = append(r.Tasks, t) })
 }

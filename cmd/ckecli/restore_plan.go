@@ -196,6 +196,7 @@ func (r *restoring) planNodes(ctx context.Context) {
 	if unseen != nil {
 		st = cke.Status{}
 	}
+	r.order.DestroyedIDs = st.IDsOf(r.order.Destroyed)
 	id, err := r.store.Identity(ctx, r.cluster)
 	if err != nil {
 		id = cke.Identity{}

@@ -68,7 +68,7 @@ func Outrun(running op.Operation, in *Input) error {
 			return errors.New(why)
 		}
 	}
-	if is && !restore.Started && in.readBeside(restore.Known) {
+	if is && !restore.Started && in.readBeside(restore) {
 		return errors.New("another member list was read of the cluster that the restore replaces")
 	}
 	if _, is := running.(op.Backup); !is {

@@ -220,7 +220,7 @@ func (in *Input) gone(o cke.RestoreOrder, id string) bool {
 // "": it does not.
 func (in *Input) calledDestroyed(o cke.RestoreOrder, id string) string {
 	for _, m := range in.allListed() {
-		if m.ID == id && slices.Contains(o.Destroyed, nameOf(m)) {
+		if m.ID == id && o.Means(m, nil) {
 			return nameOf(m)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"cke"
+	"cke/op"
 	"cke/quorum"
 )
 
@@ -129,13 +130,15 @@ func (in *Input) ballot(l cke.MemberList, joins []cke.Join, goesOn func(cke.Join
 }
 
 // stopped returns the node of a member that no membership names and whose container a restore stops: it is of a replaced incarnation, or of
-// any where the cluster was declared to be restored, and was made for that node. On another one it is that of a copied disk.
+// any where the cluster was declared to be restored, and was made for that node. On another one it is that of a copied disk. One that does not run is
+// only there for that if nothing has its peer port: an operator may have added a member of their own at its URLs.
 func (in *Input) stopped(m cke.Member) (cke.Node, bool) {
 	for _, n := range in.Seen.Nodes {
 		for _, c := range n.Containers {
 			ours := c.Cluster == in.Spec.Name && (in.awaitsRestore() || in.Identity.Incarnation.WasReplaced(c.Incarnation)) && !in.Identity.Has(c.Join)
 			peer := c.PeerURL()
-			if host, _ := cke.HostPort(peer); n.Answered() && ours && host == n.Node.Address && slices.Contains(m.PeerURLs, peer) {
+			runs := c.Running() || n.PeerPort == cke.PortClosed
+			if host, _ := cke.HostPort(peer); n.Answered() && ours && runs && host == n.Node.Address && slices.Contains(m.PeerURLs, peer) {
 				return n.Node, true
 			}
 		}
@@ -200,13 +203,14 @@ func (in *Input) readSince() []cke.MemberList {
 	return slices.DeleteFunc(in.formerLists(), func(l cke.MemberList) bool { return l.Members == nil || reflect.DeepEqual(l.Members, recorded) })
 }
 
-// readBeside reports whether one of them is not among those that a restore under way knows.
-func (in *Input) readBeside(known []cke.MemberList) bool {
-	if i := in.Identity.Incarnation; i == nil || i.State != cke.Restoring || in.Identity.Started() {
+// readBeside reports whether there is one that a restore under way does not know, and by which members that it leaves running could be a quorum.
+func (in *Input) readBeside(r op.Restore) bool {
+	if i := in.Identity.Incarnation; i == nil || i.State != cke.Restoring || in.Identity.Started() || in.Seen.Partial {
 		return false
 	}
 	return slices.ContainsFunc(in.readSince(), func(l cke.MemberList) bool {
-		return !slices.ContainsFunc(known, func(k cke.MemberList) bool { return reflect.DeepEqual(k.Members, l.Members) })
+		known := slices.ContainsFunc(r.Known, func(k cke.MemberList) bool { return reflect.DeepEqual(k.Members, l.Members) })
+		return !known && r.LeavesQuorum(in.Identity, l) != nil
 	})
 }
 
