@@ -213,17 +213,17 @@ func (s *Store) tryChains(ctx context.Context, t target, file string, o ExtractO
 	var notes []string
 	var wrong, certain []string
 	var others []otherHash
-	chains, known, late, err := s.byUsers(ctx, t.chains, t.revision, t.by)
+	k, err := s.byUsers(ctx, t.chains, t.revision, t.by)
 	if err != nil {
 		return Extracted{}, err
 	}
-	for _, c := range t.inOrder(chains) {
+	for _, c := range t.inOrder(k.chains) {
 		var x Extracted
 		var err error
 		if t.foundWrong(c) && !t.accepts {
 			err = &DamagedError{Object: c.Full.Name(), Err: errFoundWrong}
 		} else {
-			x, err = s.restore(ctx, c, t.revision, users{known: known, late: late[c.Full.Name()]}, file, o)
+			x, err = s.restore(ctx, c, t.revision, k.users(c), file, o)
 		}
 		alone := err != nil || x.Deltas == 0 // else a delta may be what makes the result another one
 		if err == nil && o.CheckHash && x.sealed == nil {
@@ -255,7 +255,7 @@ func (s *Store) tryChains(ctx context.Context, t target, file string, o ExtractO
 	}
 	if o.IgnoreHash && sameData(others) {
 		c := others[0].Chain
-		x, err := s.restore(ctx, c, t.revision, users{known: known, late: late[c.Full.Name()]}, file, o)
+		x, err := s.restore(ctx, c, t.revision, k.users(c), file, o)
 		x.Lineage, x.HashIgnored, x.Notes = t.lineage.Name, true, slices.Concat([]string{ignored(others)}, x.witness.notes(), x.users.notes(c))
 		return x, err
 	}
