@@ -69,8 +69,11 @@ func (u users) notes(c Chain) []string {
 
 // leading is what the headers of the fulls say that lead to a state.
 type leading struct {
-	chains []Chain // of these fulls, the best first
-	newest UsersState
+	s       *Store
+	lineage *Lineage
+	chains  []Chain            // of these fulls, the best first
+	heads   map[string]*Header // what was read of the lineage, by name; nil: it does not count
+	newest  UsersState
 	// late are the fulls, by name, that were complete after the time of the state.
 	late  map[string]bool
 	after *Header // of those, the one with the newest users, and of several the first; nil: there is none
@@ -83,26 +86,29 @@ func (k *leading) users(c Chain) users {
 // byUsers puts those chains first whose full has the newest users and roles, and returns which those are: a full that was merged may have older ones than
 // a full from the cluster before it, and of two of one revision the one that is dated later may be the earlier one. Those of the cluster never go back, so
 // nothing of an earlier revision than a full from it need be asked. One whose header cannot be read keeps its place. Where it is known who is trusted,
-// no other process changes the order. Of a state at a time, by, fulls of its revision that were complete later come last: users may have been changed
+// no other process changes the order. Of a state at a time, fulls of its revision that were complete later come last: users may have been changed
 // since. One of an earlier revision was taken before the last change of the state, whatever the clocks.
-func (s *Store) byUsers(ctx context.Context, chains []Chain, revision int64, by time.Time) (leading, error) {
-	of, k := map[string]UsersState{}, leading{late: map[string]bool{}}
+func (s *Store) byUsers(ctx context.Context, t *target) (*leading, error) {
+	of, k := map[string]UsersState{}, &leading{s: s, lineage: &t.lineage, heads: map[string]*Header{}, late: map[string]bool{}}
 	var unread []string
 	since := int64(0) // the revision of a full from the cluster
-	for _, c := range chains {
+	for _, c := range t.chains {
 		if c.Full.Revision < since {
 			break
 		}
 		h, err := ReadHeader(ctx, s.Bucket, c.Full.Place)
+		if k.heads[c.Full.Name()] = nil; err == nil && s.counts(h) {
+			k.heads[c.Full.Name()] = &h
+		}
 		switch {
 		case IsDamage(err), errors.Is(err, ErrNotFound):
 			unread = append(unread, c.Full.Name())
 			continue
 		case err != nil:
-			return leading{}, err
-		case s.judges() && !s.trusts(h.Signature):
+			return nil, err
+		case !s.counts(h):
 			continue
-		case !by.IsZero() && !h.Merged && c.Full.Revision == revision && h.End.After(by):
+		case !t.by.IsZero() && !h.Merged && c.Full.Revision == t.revision && h.End.After(t.by):
 			k.late[c.Full.Name()] = true
 			if k.after == nil || h.Users().Compare(k.after.Users()) >= 0 { // the newest by date comes first
 				k.after = &h
@@ -123,7 +129,7 @@ func (s *Store) byUsers(ctx context.Context, chains []Chain, revision int64, by 
 		}
 		return 0
 	}
-	k.chains = slices.SortedStableFunc(slices.Values(chains), func(a, b Chain) int {
+	k.chains = slices.SortedStableFunc(slices.Values(t.chains), func(a, b Chain) int {
 		return cmp.Or(cmp.Compare(last(a), last(b)), of[b.Full.Name()].Compare(of[a.Full.Name()]))
 	})
 	return k, nil
