@@ -21,7 +21,8 @@ import (
 type CopyFilter struct {
 	// Lineage names the incarnation; empty means all.
 	Lineage string
-	// Since leaves out fulls that were started earlier, and deltas that none of the other fulls needs.
+	// Since leaves out fulls that were started earlier, and deltas that none of the other fulls needs. Of several fulls of one revision, the one with
+	// the newest users and roles is copied if another one is.
 	Since time.Time
 }
 
@@ -70,7 +71,11 @@ func (s *Store) Copy(ctx context.Context, dst Bucket, f CopyFilter) (Copied, err
 	}
 	var waves [lastWave + 1][]string
 	for _, l := range lineages {
-		for _, name := range l.selected(f) {
+		users, err := s.usersFor(ctx, &l, f)
+		if err != nil {
+			return Copied{}, &CopyError{Err: err}
+		}
+		for _, name := range l.selected(f, users) {
 			waves[waveOf(name)] = append(waves[waveOf(name)], name)
 		}
 	}
@@ -168,14 +173,15 @@ func (c *Copied) problem() error {
 }
 
 // selected returns the names to copy: fulls first, then deltas in order, so that a copy broken off can be restored from. Of an incarnation of which
-// no backups are selected, these are cluster files and identities: a copy names the members of every incarnation.
-func (l *Lineage) selected(f CopyFilter) (names []string) {
+// no backups are selected, these are cluster files and identities: a copy names the members of every incarnation. users are selected whatever
+// their dates.
+func (l *Lineage) selected(f CopyFilter, users []Entry) (names []string) {
 	if f.Lineage != "" && l.Name != f.Lineage {
 		return l.filesThat(declares)
 	}
 	var oldest Entry
 	for _, e := range l.Fulls {
-		if e.Time.Before(f.Since) {
+		if e.Time.Before(f.Since) && !slices.Contains(users, e) {
 			continue
 		}
 		if len(names) == 0 {
@@ -197,6 +203,39 @@ func (l *Lineage) selected(f CopyFilter) (names []string) {
 		}
 	}
 	return append(names, l.filesThat(func(name string) bool { return !filePruning.isOf(name) })...) // see copyPruning
+}
+
+// usersFor returns, of several fulls of one revision of which a filter selects some by their dates, the one that it leaves out and that has newer users
+// and roles than these. A header that cannot be read, or that no trusted key signed, says nothing of them.
+func (s *Store) usersFor(ctx context.Context, l *Lineage, f CopyFilter) (users []Entry, err error) {
+	for from, to := 0, 0; from < len(l.Fulls); from = to {
+		to = from + 1
+		for to < len(l.Fulls) && l.Fulls[to].Revision == l.Fulls[from].Revision {
+			to++
+		}
+		same := l.Fulls[from:to] // by date
+		if f.Lineage != "" && l.Name != f.Lineage || !same[0].Time.Before(f.Since) || same[len(same)-1].Time.Before(f.Since) {
+			continue
+		}
+		var newest UsersState
+		left := -1 // the one that has these, if it is left out
+		hs, errs := s.headers(ctx, same)
+		for i, e := range slices.Backward(same) {
+			switch {
+			case IsDamage(errs[i]), errors.Is(errs[i], ErrNotFound), errs[i] == nil && !s.counts(hs[i]):
+			case errs[i] != nil:
+				return nil, errs[i]
+			case hs[i].Users().Compare(newest) > 0:
+				if newest, left = hs[i].Users(), -1; e.Time.Before(f.Since) {
+					left = i
+				}
+			}
+		}
+		if left >= 0 {
+			users = append(users, same[left])
+		}
+	}
+	return users, nil
 }
 
 func (l *Lineage) filesThat(chosen func(name string) bool) (names []string) {

@@ -69,6 +69,7 @@ type Extracted struct {
 	// through is when the last delta that was read had been received whole, of which what follows the revision was left out.
 	through time.Time
 	users   users
+	leading *leading
 	// witness judges who wrote what is read, and history is what that shows of the cluster's.
 	witness *witness
 	history history
@@ -213,17 +214,17 @@ func (s *Store) tryChains(ctx context.Context, t target, file string, o ExtractO
 	var notes []string
 	var wrong, certain []string
 	var others []otherHash
-	chains, known, late, err := s.byUsers(ctx, t.chains, t.revision, t.by)
+	k, err := s.byUsers(ctx, &t)
 	if err != nil {
 		return Extracted{}, err
 	}
-	for _, c := range t.inOrder(chains) {
+	for _, c := range t.inOrder(k.chains) {
 		var x Extracted
 		var err error
 		if t.foundWrong(c) && !t.accepts {
 			err = &DamagedError{Object: c.Full.Name(), Err: errFoundWrong}
 		} else {
-			x, err = s.restore(ctx, c, t.revision, users{known: known, late: late[c.Full.Name()]}, file, o)
+			x, err = s.restore(ctx, c, t.revision, k, file, o)
 		}
 		alone := err != nil || x.Deltas == 0 // else a delta may be what makes the result another one
 		if err == nil && o.CheckHash && x.sealed == nil {
@@ -237,7 +238,7 @@ func (s *Store) tryChains(ctx context.Context, t target, file string, o ExtractO
 		if !errors.As(err, &d) {
 			return Extracted{}, err
 		}
-		if worst == nil || d.LastGood > worst.LastGood {
+		if worst == nil || d.LastGood > worst.LastGood || d.LastGood == worst.LastGood && errors.Is(d, ErrHash) && !errors.Is(worst, ErrHash) {
 			worst = d
 		}
 		if d.Object == c.Full.Name() {
@@ -255,7 +256,7 @@ func (s *Store) tryChains(ctx context.Context, t target, file string, o ExtractO
 	}
 	if o.IgnoreHash && sameData(others) {
 		c := others[0].Chain
-		x, err := s.restore(ctx, c, t.revision, users{known: known, late: late[c.Full.Name()]}, file, o)
+		x, err := s.restore(ctx, c, t.revision, k, file, o)
 		x.Lineage, x.HashIgnored, x.Notes = t.lineage.Name, true, slices.Concat([]string{ignored(others)}, x.witness.notes(), x.users.notes(c))
 		return x, err
 	}
@@ -297,10 +298,11 @@ func (s *Store) soundTo(ctx context.Context, c Chain, revision int64) int64 {
 	return min(c.Last, revision)
 }
 
-// restore writes a full and the deltas after it to file. u is what other fulls say of users and roles.
-func (s *Store) restore(ctx context.Context, c Chain, revision int64, u users, file string, o ExtractOptions) (Extracted, error) {
+// restore writes a full and the deltas after it to file. k is what the fulls say that lead to the state.
+func (s *Store) restore(ctx context.Context, c Chain, revision int64, k *leading, file string, o ExtractOptions) (Extracted, error) {
 	deltas := c.upTo(revision)
-	x := Extracted{Revision: revision, Full: c.Full.ID(), Deltas: len(deltas), users: u, witness: &witness{s: s, signing: o.signs && len(deltas) > 0}}
+	x := Extracted{Revision: revision, Full: c.Full.ID(), Deltas: len(deltas), users: k.users(c), leading: k}
+	x.witness = &witness{s: s, signing: o.signs && len(deltas) > 0}
 	var err error
 	if len(deltas) > 0 {
 		err = s.merge(ctx, c.Full.Place, deltas, revision, file, o, &x)
@@ -336,6 +338,9 @@ func (s *Store) copyFull(ctx context.Context, p Place, file string, o ExtractOpt
 	}
 	x.End, x.EtcdVersion, x.users.full = h.received(), h.EtcdVersion, h.Users()
 	x.knowHashes(h, h, 0)
+	if o.CheckHash {
+		x.knowOthers(ctx, h)
+	}
 	x.Digest, err = s.finishFull(ctx, h, file, o)
 	if x.Digest == "" && sum != nil {
 		x.Digest = sum.whole()

@@ -1,12 +1,14 @@
 package backup_test
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -28,9 +30,10 @@ type fixture struct {
 	states   map[int64]etcdtest.State
 	fulls    [2]int64
 	last     int64
-	hash     backup.Hash // etcd's own at last; on a busy machine the newest delta is stored without
+	hash     backup.Hash // etcd's own at last, which the newest delta has
 	now      func() time.Time
 	signer   *backup.Signer
+	slow     time.Duration // that etcd takes for each hash
 }
 
 // makeFixture runs a cluster for a moment. It is fast enough for every test to have its own.
@@ -46,6 +49,13 @@ func (f *fixture) make(t testing.TB, encrypted bool) {
 	s := etcdtest.Start(t, etcdtest.Options{})
 	f.bucket, f.states = backuptest.NewMemory(), map[int64]etcdtest.State{}
 	c := taketest.Config(s, f.bucket)
+	if f.slow > 0 {
+		c.Endpoints = []string{etcdtest.SlowProxy(t, s, func(_ context.Context, method string, _ int) {
+			if strings.HasSuffix(method, "/HashKV") {
+				<-time.After(f.slow)
+			}
+		})}
+	}
 	c.Signer = f.signer
 	if encrypted {
 		id, err := age.GenerateX25519Identity()
@@ -95,6 +105,22 @@ func (f *fixture) make(t testing.TB, encrypted bool) {
 		t.Fatal(err)
 	}
 	f.hash = backup.Hash{Revision: f.last, Compacted: h.CompactRevision, Hash: h.Hash}
+	f.hashNewest(t)
+}
+
+// hashNewest gives the newest delta its hash. On a busy machine a Taker stores deltas without: one hash that takes long is enough, and the next is
+// asked for seconds later.
+func (f *fixture) hashNewest(t testing.TB) {
+	t.Helper()
+	_, deltas := f.objects(t)
+	name := deltas[len(deltas)-1]
+	h, err := backup.ReadHeader(t.Context(), f.bucket, place(t, name))
+	if err != nil || h.Last != f.last {
+		t.Fatalf("the newest delta ends at revision %d, want %d: %v", h.Last, f.last, err)
+	}
+	if !slices.Contains(h.Hashes, f.hash) {
+		rehead(t, f.bucket, name, func(h *backup.Header) { h.Hashes, h.Signer = []backup.Hash{f.hash}, f.signer })
+	}
 }
 
 func (f *fixture) store(t testing.TB, b backup.Bucket) *backup.Store {

@@ -13,7 +13,7 @@ import (
 )
 
 // rehead gives an object another header, as another writer might have.
-func rehead(t *testing.T, b *backuptest.Memory, name string, change func(h *backup.Header)) {
+func rehead(t testing.TB, b *backuptest.Memory, name string, change func(h *backup.Header)) {
 	t.Helper()
 	p := place(t, name)
 	h, err := backup.ReadHeader(t.Context(), b, p)

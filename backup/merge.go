@@ -84,6 +84,9 @@ func (s *Store) merge(ctx context.Context, full Place, deltas []Entry, revision 
 		return err
 	}
 	x.Records = m.a.records
+	if o.CheckHash {
+		x.knowOthers(ctx, h)
+	}
 	if o.seal != nil && x.users.changed() {
 		return ErrOlderUsers
 	}

@@ -37,6 +37,9 @@ func (s *Store) mergePlain(ctx context.Context, full Place, deltas []Entry, revi
 		return err
 	}
 	x.Records = a.records
+	if o.CheckHash {
+		x.knowOthers(ctx, h)
+	}
 	if o.seal != nil && x.users.changed() {
 		return ErrOlderUsers
 	}

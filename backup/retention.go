@@ -52,10 +52,10 @@ type Removal struct {
 //
 // The newest full of every incarnation that has any, the one that was last verified, and the one that a hash last proved,
 // stay with all that their chains need, whatever their age, and so do all deltas after the latter two: no drill has
-// tested the fulls that were taken since. Where changes are missing before deltas that stay, so does the first full that
-// leads to them. Of several fulls of one revision, the one with the newest users and roles stays if another one does for
-// its later date. Fulls that cannot be restored do not count. If the last drill of an incarnation failed, everything of it
-// stays.
+// tested the fulls that were taken since. Where changes are missing before deltas that stay, or the full that they follow
+// is damaged, so does the newest full that leads to all of them, with the deltas between it and them. Of several fulls of
+// one revision, the one with the newest users and roles stays if another one does for its later date. Fulls that cannot be
+// restored do not count. If the last drill of an incarnation failed, everything of it stays.
 //
 // The zero Retention deletes nothing. A full that is dated after now does not displace real backups: it stays, with the
 // deltas up to the next full that is not.
@@ -253,7 +253,7 @@ func (l *Lineage) pruneInto(plan *PrunePlan, reasons map[string]*keeping, v *Ver
 			return st.mayPass(i, s.from) && st.Deltas[i].Revision <= s.to && !(st.unread(i) && l.resumed(st, s.from))
 		})
 	}
-	l.keepLeading(reasons, needed)
+	l.keepLeading(reasons, needed, func(from Entry, to int64) { spans = append(spans, span{from, to}) })
 	for _, f := range l.Fulls {
 		if k := reasons[f.Name()]; len(k.why) > 0 {
 			plan.Keep = append(plan.Keep, Kept{f, k.why, k.pit})
@@ -278,23 +278,35 @@ func (l *Lineage) pruneInto(plan *PrunePlan, reasons map[string]*keeping, v *Ver
 	}
 }
 
-// keepLeading keeps the first full that leads to deltas that are needed, where none does that is kept: changes are missing before these deltas.
-func (l *Lineage) keepLeading(reasons map[string]*keeping, needed func(st *Stream, i int) bool) {
+// keepLeading keeps the newest full that leads to a delta that is needed, where none does that is kept: changes are missing before the delta, or the
+// full that it follows is of no use. Of several fulls of one revision that is the last. The deltas between the two are needed then.
+func (l *Lineage) keepLeading(reasons map[string]*keeping, needed func(st *Stream, i int) bool, need func(from Entry, to int64)) {
+	sound := slices.DeleteFunc(slices.Clone(l.Fulls), func(f Entry) bool { return l.useless[f.Name()] != "" })
 	for i := range l.Streams {
 		st := &l.Streams[i]
-		kept := slices.DeleteFunc(slices.Clone(l.Fulls), func(f Entry) bool { return len(reasons[f.Name()].why) == 0 || l.useless[f.Name()] != "" })
-		last := st.unled(kept) - 1
-		for last >= 0 && !needed(st, last) {
-			last--
-		}
-		if last < 0 {
-			continue
-		}
-		first := slices.IndexFunc(l.Fulls, func(f Entry) bool {
-			return l.useless[f.Name()] == "" && st.First <= f.Revision+1 && st.mayPass(last, f)
-		})
-		if first >= 0 {
-			reasons[l.Fulls[first].Name()].add("leads to deltas that are kept", false)
+		leads := func(f Entry, j int) bool { return st.First <= f.Revision+1 && st.mayPass(j, f) }
+		run := 0 // the first of the deltas that are needed up to the j-th
+		for j := range st.Deltas {
+			if !needed(st, j) {
+				run = j + 1
+				continue
+			}
+			kept := func(f Entry) bool {
+				return len(reasons[f.Name()].why) > 0 && leads(f, j) && (run == 0 || !st.mayPass(run-1, f))
+			}
+			if slices.ContainsFunc(sound, kept) {
+				continue
+			}
+			for _, f := range slices.Backward(sound) {
+				if leads(f, j) {
+					reasons[f.Name()].add("leads to deltas that are kept", false)
+					need(f, st.Deltas[j].Revision)
+					break
+				}
+			}
+			for run > 0 && needed(st, run-1) {
+				run--
+			}
 		}
 	}
 }

@@ -45,65 +45,92 @@ func (a UsersState) Later(b UsersState) UsersState {
 // users compares the users and roles of a state, which are those of a full, with what the backups say of the cluster's.
 type users struct {
 	full, known UsersState
-	// late: the state is that of a time, and the full was complete after it.
-	late bool
+	// late: the state is that of a time, and the full was complete after it. after is the one with the newest users of those that were; nil: none was.
+	late  bool
+	after *Header
 }
 
 // changed: users or roles are others than those of the state, or were soon after.
 func (u users) changed() bool { return u.known.Compare(u.full) > 0 }
 
 func (u users) notes(c Chain) []string {
-	if u.late {
-		return []string{fmt.Sprintf("users and roles are those of full %s, which was taken later: no readable full that leads to this revision was complete by then", c.Full.ID())}
+	of := fmt.Sprintf("users and roles are those of full %s", c.Full.ID())
+	switch {
+	case u.late:
+		return []string{of + ", which was taken later: no readable full that leads to this revision was complete by then"}
+	case u.after != nil && u.after.Users().Compare(u.full) > 0:
+		return []string{fmt.Sprintf("%s; they were changed before or after the time, as full %s shows, which was complete at %s",
+			of, u.after.Place.ID(), u.after.End.UTC().Format(time.RFC3339))}
+	case u.changed():
+		return []string{of + ": they have changed since, and no readable full that leads to this revision has them as they were"}
 	}
-	if !u.changed() {
-		return nil
-	}
-	return []string{fmt.Sprintf("users and roles are those of full %s: they have changed since, and no readable full that leads to this revision has them as they were", c.Full.ID())}
+	return nil
+}
+
+// leading is what the headers of the fulls say that lead to a state.
+type leading struct {
+	s       *Store
+	lineage *Lineage
+	chains  []Chain            // of these fulls, the best first
+	heads   map[string]*Header // what was read of the lineage, by name; nil: it does not count
+	newest  UsersState
+	// late are the fulls, by name, that were complete after the time of the state.
+	late  map[string]bool
+	after *Header // of those, the one with the newest users, and of several the first; nil: there is none
+}
+
+func (k *leading) users(c Chain) users {
+	return users{known: k.newest, late: k.late[c.Full.Name()], after: k.after}
 }
 
 // byUsers puts those chains first whose full has the newest users and roles, and returns which those are: a full that was merged may have older ones than
 // a full from the cluster before it, and of two of one revision the one that is dated later may be the earlier one. Those of the cluster never go back, so
 // nothing of an earlier revision than a full from it need be asked. One whose header cannot be read keeps its place. Where it is known who is trusted,
-// no other process changes the order. Of a state at a time, by, fulls of its revision that were complete later come last: users may have been changed
-// since. These are late, by name. One of an earlier revision was taken before the last change of the state, whatever the clocks.
-func (s *Store) byUsers(ctx context.Context, chains []Chain, revision int64, by time.Time) (_ []Chain, newest UsersState, late map[string]bool, err error) {
-	of := map[string]UsersState{}
-	late = map[string]bool{}
+// no other process changes the order. Of a state at a time, fulls of its revision that were complete later come last: users may have been changed
+// since. One of an earlier revision was taken before the last change of the state, whatever the clocks.
+func (s *Store) byUsers(ctx context.Context, t *target) (*leading, error) {
+	of, k := map[string]UsersState{}, &leading{s: s, lineage: &t.lineage, heads: map[string]*Header{}, late: map[string]bool{}}
 	var unread []string
 	since := int64(0) // the revision of a full from the cluster
-	for _, c := range chains {
+	for _, c := range t.chains {
 		if c.Full.Revision < since {
 			break
 		}
 		h, err := ReadHeader(ctx, s.Bucket, c.Full.Place)
+		if k.heads[c.Full.Name()] = nil; err == nil && s.counts(h) {
+			k.heads[c.Full.Name()] = &h
+		}
 		switch {
 		case IsDamage(err), errors.Is(err, ErrNotFound):
 			unread = append(unread, c.Full.Name())
 			continue
 		case err != nil:
-			return nil, newest, nil, err
-		case s.judges() && !s.trusts(h.Signature):
+			return nil, err
+		case !s.counts(h):
 			continue
-		case !by.IsZero() && !h.Merged && c.Full.Revision == revision && h.End.After(by):
-			late[c.Full.Name()] = true
+		case !t.by.IsZero() && !h.Merged && c.Full.Revision == t.revision && h.End.After(t.by):
+			k.late[c.Full.Name()] = true
+			if k.after == nil || h.Users().Compare(k.after.Users()) >= 0 { // the newest by date comes first
+				k.after = &h
+			}
 			continue
 		}
-		of[c.Full.Name()], newest = h.Users(), newest.Later(h.Users())
+		of[c.Full.Name()], k.newest = h.Users(), k.newest.Later(h.Users())
 		if !h.Merged {
 			since = c.Full.Revision
 		}
 	}
 	for _, name := range unread {
-		of[name] = newest
+		of[name] = k.newest
 	}
 	last := func(c Chain) int {
-		if late[c.Full.Name()] {
+		if k.late[c.Full.Name()] {
 			return 1
 		}
 		return 0
 	}
-	return slices.SortedStableFunc(slices.Values(chains), func(a, b Chain) int {
+	k.chains = slices.SortedStableFunc(slices.Values(t.chains), func(a, b Chain) int {
 		return cmp.Or(cmp.Compare(last(a), last(b)), of[b.Full.Name()].Compare(of[a.Full.Name()]))
-	}), newest, late, nil
+	})
+	return k, nil
 }

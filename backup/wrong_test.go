@@ -21,12 +21,22 @@ import (
 // all its digests are right, and the hash in its header is that of another member.
 func makeWrong(t *testing.T, f *fixture) (name string) {
 	t.Helper()
-	ctx := etcdtest.Context(t)
-	fulls, deltas := f.objects(t)
-	p := place(t, fulls[1])
-	h, err := backup.ReadHeader(ctx, f.bucket, p)
-	if err != nil || len(h.Hashes) == 0 {
+	fulls, _ := f.objects(t)
+	if h, err := backup.ReadHeader(t.Context(), f.bucket, place(t, fulls[1])); err != nil || len(h.Hashes) == 0 {
 		t.Fatal(h, err)
+	}
+	return wrongContent(t, f, fulls[1])
+}
+
+// wrongContent does the same with any full.
+func wrongContent(t *testing.T, f *fixture, victim string) (name string) {
+	t.Helper()
+	ctx := etcdtest.Context(t)
+	_, deltas := f.objects(t)
+	p := place(t, victim)
+	h, err := backup.ReadHeader(ctx, f.bucket, p)
+	if err != nil {
+		t.Fatal(err)
 	}
 	file := filepath.Join(t.TempDir(), "wrong.db")
 	if _, err := f.store(t, f.bucket).Extract(ctx, backup.At{Full: p.ID()}, file, backup.ExtractOptions{}); err != nil {
@@ -55,7 +65,7 @@ func makeWrong(t *testing.T, f *fixture) (name string) {
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
-	f.bucket.Delete(ctx, fulls[1])
+	f.bucket.Delete(ctx, victim)
 	c, h, err := backup.SealFull(ctx, file, filepath.Join(t.TempDir(), "body"), f.bucket, h, nil)
 	if err != nil {
 		t.Fatal(err)

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"cke/backup"
 	"cke/backup/internal/etcdtest"
@@ -54,7 +55,17 @@ func TestExtract_AWrongHashLeavesAWayOn(t *testing.T) {
 
 // One of two fulls is wrong, and so is the hash: nothing shows which.
 func TestExtract_AWrongHashIsNotIgnoredWhereFullsDiffer(t *testing.T) {
-	f := makeFixture(t, false)
+	for what, slow := range map[string]time.Duration{"hashes at once": 0, "on a busy machine": 250 * time.Millisecond} {
+		t.Run(what, func(t *testing.T) {
+			f := &fixture{slow: slow}
+			f.make(t, false)
+			wrongHashIsNotIgnored(t, f)
+		})
+	}
+}
+
+func wrongHashIsNotIgnored(t *testing.T, f *fixture) {
+	t.Helper()
 	makeWrong(t, f)
 	s := f.store(t, f.bucket)
 	extract := func() (backup.Extracted, error) {

@@ -326,6 +326,57 @@ func TestExtract_UsersAreThoseOfTheTime(t *testing.T) {
 	restores(backup.At{Revision: before.Last, Time: then}, after, true)
 }
 
+// Users and roles were changed before a time, and the only full that has them was complete after it: they may as well have been changed after the time. The
+// full that was complete by then is restored, and a note names the other one.
+func TestExtract_NotesUsersChangedBeforeOrAfterTheTime(t *testing.T) {
+	t.Parallel()
+	ctx := etcdtest.Context(t)
+	r, c := fullsOnly(t)
+	r.Put("a", "1")
+	full := func() backup.Header {
+		t.Helper()
+		h, err := take.Full(ctx, c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return h
+	}
+	add := func(user string) {
+		t.Helper()
+		if _, err := r.Server.Client.UserAdd(ctx, user, "secret"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	notes := func(then time.Time, want backup.Header) string {
+		t.Helper()
+		x, err := r.Store().Extract(ctx, backup.At{Time: then}, filepath.Join(t.TempDir(), "out"), backup.ExtractOptions{})
+		if err != nil || x.Full != want.Place.ID() {
+			t.Fatalf("restored from %s, want %s; %v", x.Full, want.Place.ID(), err)
+		}
+		return strings.Join(x.Notes, "; ")
+	}
+	before := full()
+	add("later")
+	time.Sleep(20 * time.Millisecond)
+	then := time.Now()
+	time.Sleep(20 * time.Millisecond)
+	after := full()
+	unchanged := full()
+	if unchanged.Last != before.Last {
+		t.Fatalf("revision %d, want %d", unchanged.Last, before.Last)
+	}
+	if got := notes(then, before); !strings.Contains(got, "as full "+after.Place.ID()+" shows") {
+		t.Errorf("users and roles of before a change that was made by then: notes %q", got)
+	}
+	time.Sleep(20 * time.Millisecond)
+	then = time.Now()
+	time.Sleep(20 * time.Millisecond)
+	full() // nothing was changed since
+	if got := notes(then, unchanged); strings.Contains(got, "users and roles") {
+		t.Errorf("a note where nothing was changed: %q", got)
+	}
+}
+
 // A full of an earlier revision has no users from after the state, whatever the clock says of when it was complete.
 func TestExtract_UsersOfATimeAreThoseOfAnEarlierRevision(t *testing.T) {
 	t.Parallel()
