@@ -11,6 +11,7 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/peer"
 )
@@ -23,6 +24,7 @@ const maxPart = 16 << 20
 // etcd's client copies every byte four times on its way, through memory that it allocates for each message: a fifth of all
 // that a full costs. Here bytes go from the transport's buffers straight to w.
 func receive(ctx context.Context, cli *clientv3.Client, w io.Writer, options ...grpc.CallOption) error {
+	awaitConnection(ctx, cli.ActiveConnection())
 	stream, err := cli.ActiveConnection().NewStream(ctx, &grpc.StreamDesc{ServerStreams: true}, pb.Maintenance_Snapshot_FullMethodName,
 		append(options, grpc.ForceCodecV2(snapshotCodec{}), grpc.MaxCallRecvMsgSize(maxPart))...)
 	if err != nil {
@@ -126,4 +128,24 @@ func writeFrom(r *mem.Reader, n int, w io.Writer) error {
 		}
 	}
 	return nil
+}
+
+// awaitConnection connects at once, and waits a while until that has succeeded. The member has just answered through another connection; this one
+// may rest, since it could not be made while the member restarted.
+func awaitConnection(ctx context.Context, c *grpc.ClientConn) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	c.ResetConnectBackoff()
+	for {
+		now := c.GetState()
+		switch now {
+		case connectivity.Ready, connectivity.Shutdown:
+			return
+		case connectivity.Idle:
+			c.Connect()
+		}
+		if !c.WaitForStateChange(ctx, now) {
+			return
+		}
+	}
 }
