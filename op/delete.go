@@ -20,6 +20,8 @@ type DeleteCluster struct {
 	Gone []cke.Join
 	// Foreign are members that the operator called destroyed, and that no membership names.
 	Foreign []cke.Former
+	// Down are the ids of other listed members that are down, or that this stops, as the decision has found.
+	Down []string
 	// Deletion is the id of the request, see cke.Sighting.
 	Deletion string
 	// CouldServe: the voters that are not stopped could be a quorum, foreign ones included.
@@ -38,7 +40,10 @@ func (d DeleteCluster) Targets() []string { return joinNames(d.Joins) }
 
 // Stages implements Operation.
 func (d DeleteCluster) Stages() []Stage {
-	var stop, remove Stage
+	var ask, stop, remove Stage
+	if len(d.Joins) > 0 {
+		ask = Stage{whileDeleting(Step{Name: "ask-members", Run: d.noneLeft})}
+	}
 	for _, j := range d.Joins {
 		stop = append(stop, whileDeleting(stopStep(j)))
 		remove = append(remove, whileDeleting(Step{Name: "remove-container", Node: j.Node.Name(), Run: func(ctx context.Context, e Env) error {
@@ -55,7 +60,7 @@ func (d DeleteCluster) Stages() []Stage {
 		return e.Ledger.SealDelete(ctx)
 	}}}
 	last := Stage{{Name: "archive-record", Run: func(ctx context.Context, e Env) error { return e.Ledger.FinishDelete(ctx) }}}
-	return nonEmpty(stop, remove, seal, markOver(d.Nodes, withPresent), last)
+	return nonEmpty(ask, stop, remove, seal, markOver(d.Nodes, withPresent), last)
 }
 
 // mayServe is a member that answers on a node that the operator called destroyed, if its container can be stopped, or if it may serve: it has

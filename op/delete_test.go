@@ -2,6 +2,8 @@ package op_test
 
 import (
 	"errors"
+	"slices"
+	"strings"
 	"testing"
 
 	"cke"
@@ -87,6 +89,91 @@ func TestDeleteCluster_EndsOnceItIsCanceled(t *testing.T) {
 			if w.Store().Deleted() || carried != left || step == "stop" && w.Serving() != 3 {
 				t.Errorf("%s: deleted %v, %d containers, %d serve", step, w.Store().Deleted(), carried, w.Serving())
 			}
+		})
+	}
+}
+
+// Which members the cluster has is not known while all of its members run and none answers. What the deletion or the operator has stopped is not
+// asked any more.
+func TestDeleteCluster_StopsNobodyByAListThatIsNotKnown(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		before func(w *world)
+		sealed bool
+		try    string
+	}{
+		{"all run and none answers", func(w *world) {}, false, "docker stop etcd-cke."},
+		{"a deletion stopped two before", func(w *world) { stop(w, w.joins()[0]); stop(w, w.joins()[1]) }, false, "docker stop etcd-cke."},
+		{"the operator stopped all", func(w *world) {
+			for _, n := range w.Nodes() {
+				n.SwitchRestartsOff()
+				n.StopByHand()
+			}
+		}, false, ""},
+		{"it is sealed", func(w *world) {}, true, ""},
+		{"a quorum answers", func(w *world) { w.Nodes()[1].FilterClientPort(false); w.Nodes()[2].FilterClientPort(false) }, false, ""},
+		{"one answers without a quorum", func(w *world) { w.Nodes()[2].FilterClientPort(false); stop(w, w.joins()[0]) }, false, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			inWorld(t, 3, func(w *world) {
+				w.mustRun(w.bootstrap(false))
+				for _, n := range w.Nodes() {
+					n.FilterClientPort(true)
+				}
+				c.before(w)
+				runs := w.states()
+				w.Store().RequestDelete()
+				_, err := w.run(op.DeleteCluster{Joins: w.joins(), Sealed: c.sealed})
+				var why *cke.Error
+				refused := errors.As(err, &why) && why.Code == cke.CodeFence
+				if refused != (c.try != "") || refused && (!strings.HasPrefix(why.Try, c.try) || w.states() != runs) {
+					t.Errorf("%v; ran: %s, run: %s", err, runs, w.states())
+				}
+				if w.Store().Deleted() == refused {
+					t.Errorf("deleted: %v", w.Store().Deleted())
+				}
+			})
+		})
+	}
+}
+
+// The lists that members have right before they are stopped count, whatever the decision was made by.
+func TestDeleteCluster_StopsNobodyBesideForeignVoters(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		change  func(d *op.DeleteCluster, foreign []cke.Member)
+		refused bool
+	}{
+		{"they joined since", func(*op.DeleteCluster, []cke.Member) {}, true},
+		{"they are down, as the decision has found", func(d *op.DeleteCluster, foreign []cke.Member) { d.Down = []string{foreign[0].ID, foreign[1].ID} }, false},
+		{"the operator called them destroyed", func(d *op.DeleteCluster, foreign []cke.Member) {
+			d.Foreign = []cke.Former{{ID: foreign[0].ID}, {ID: foreign[1].ID}}
+		}, false},
+		{"it is sealed", func(d *op.DeleteCluster, _ []cke.Member) { d.Sealed = true }, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			inWorld(t, 3, func(w *world) {
+				first := w.cluster()
+				first.Nodes = first.Nodes[:1]
+				w.mustRun(op.Bootstrap{Spec: first, Founders: first.ControlPlane()})
+				for _, n := range w.Nodes()[1:] {
+					if !n.Join("hand-"+n.Name(), true) {
+						t.Fatal("cannot join")
+					}
+				}
+				_, members, err := w.daemon.Etcd().Members(w.daemon.Context(), w.joins()[0].ClientURL())
+				if err != nil || len(members) != 3 {
+					t.Fatal(members, err)
+				}
+				foreign := slices.DeleteFunc(members, func(m cke.Member) bool { return m.Of(w.joins()[0]) })
+				w.Store().RequestDelete()
+				d := op.DeleteCluster{Joins: w.joins()}
+				c.change(&d, foreign)
+				_, err = w.run(d)
+				if refused := cke.CodeOf(err) == cke.CodeStranger; refused != c.refused || refused != strings.HasPrefix(w.states(), "n1 running") {
+					t.Errorf("%v: %s", err, w.states())
+				}
+			})
 		})
 	}
 }

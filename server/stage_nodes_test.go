@@ -92,6 +92,13 @@ func (n *stageNodes) Endpoint(_ context.Context, url string) cke.EndpointStatus 
 	return cke.EndpointStatus{URL: url, Problem: "nobody there"}
 }
 
+func (n *stageNodes) Members(_ context.Context, url string) (string, []cke.Member, error) {
+	s := n.Endpoint(context.Background(), url)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return s.ClusterID, n.scene.Seen.Etcd.Members, nil
+}
+
 func (n *stageNodes) Machine(node cke.Node) cke.Machine {
 	return stageMachine{stage: n.stage, name: node.Name()}
 }

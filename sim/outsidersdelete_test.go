@@ -1,6 +1,8 @@
 package sim_test
 
 import (
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -78,5 +80,29 @@ func TestDeleteOutsiders_ADeletionCountsAForeignVoterBesideAStoppedContainer(t *
 		if s.Store().Deleted() {
 			t.Errorf("deleted while foreign voters serve: %v", s.World)
 		}
+	})
+}
+
+// All members run and hang. The status names the way out, and the deletion continues once the operator has stopped them.
+func TestDeleteOutsiders_MembersThatHangAreStoppedByTheOperator(t *testing.T) {
+	play(t, 3, func(s *stage) {
+		s.Store().SetSpec(s.held("n1", "n2", "n3"))
+		s.daemon()
+		s.must("formed", s.settled)
+		s.eachNode(func(n *sim.Node) { n.FilterClientPort(true) })
+		s.pass(time.Minute)
+		s.Store().RequestDelete()
+		s.pass(20 * time.Minute)
+		named := slices.ContainsFunc(s.told().Problems, func(p cke.Problem) bool {
+			return p.Code == cke.CodeFence && strings.HasPrefix(p.Remedy, "docker stop etcd-cke.")
+		})
+		if s.Store().Deleted() || !named {
+			t.Errorf("deleted %v: %+v", s.Store().Deleted(), s.told().Problems)
+		}
+		s.eachNode((*sim.Node).StopByHand)
+		if !s.until(20*time.Minute, func() bool { return s.Store().Deleted() }) {
+			t.Errorf("not deleted: %+v", s.told().Problems)
+		}
+		s.unbroken(t)
 	})
 }

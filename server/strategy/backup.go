@@ -46,10 +46,15 @@ func withBackup(in *Input, d Decision) Decision {
 func isBackup(t cke.Task) bool { return t.Kind == cke.TaskBackup }
 
 // Outrun returns why a running operation must stop for what is requested or known now: a deletion or a hibernation was withdrawn, others joined
-// what a restore replaces, or a backup, which may wait for its target, keeps another operation waiting. The backup is taken after that one.
+// what a deletion stops or a restore replaces, or a backup, which may wait for its target, keeps another operation waiting. The backup is taken after that one.
 func Outrun(running op.Operation, in *Input) error {
 	if _, is := running.(op.DeleteCluster); is && !in.Deleting {
 		return errors.New("the deletion was canceled")
+	}
+	if d, is := running.(op.DeleteCluster); is && !in.Sealed && !in.Seen.Partial {
+		if foreign, _ := in.leftByDeletion(d.Joins); foreign != nil {
+			return errors.New(foreign[0].Message)
+		}
 	}
 	if _, is := running.(op.Hibernate); is && in.Requests.Hibernation == nil {
 		return errors.New("the hibernation was ended")

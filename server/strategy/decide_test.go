@@ -89,6 +89,16 @@ func TestDecide_Deletes(t *testing.T) {
 		}
 		return d
 	}
+	sealed := func(o op.Operation) op.Operation {
+		d := o.(op.DeleteCluster)
+		d.Sealed = true
+		return d
+	}
+	down := func(o op.Operation, ids ...string) op.Operation {
+		d := o.(op.DeleteCluster)
+		d.Down = ids
+		return d
+	}
 	deletesBeside := func(gone cke.Join, o op.Operation) op.Operation {
 		d := o.(op.DeleteCluster)
 		d.Gone = []cke.Join{gone}
@@ -111,7 +121,7 @@ func TestDecide_Deletes(t *testing.T) {
 		{"without quorum", deleting(formed(3).stopped(1, 2).lost()), deletes(formed(3).Identity.Joins, 3), "deletion was requested", nil},
 		{"the container of a member that was just removed is left", deleting(formed(4).with(func(s *scene) {
 			s.Identity.Ended, s.Identity.Joins = s.Identity.Joins[3:], s.Identity.Joins[:3]
-		})), deletes(append(formed(3).Identity.Joins, cke.Join{ID: "join4", Incarnation: "life", Node: spec(4).Nodes[3], Volume: "etcd-cke.join4"}), 4), "deletion was requested", nil},
+		})), down(deletes(append(formed(3).Identity.Joins, cke.Join{ID: "join4", Incarnation: "life", Node: spec(4).Nodes[3], Volume: "etcd-cke.join4"}), 4), "m4"), "deletion was requested", nil},
 		{"its container may be left where its node does not answer", deleting(formed(4).silent(4).with(func(s *scene) {
 			s.Identity.Ended, s.Identity.Joins = s.Identity.Joins[3:], s.Identity.Joins[:3]
 		})), nil, "deletion waits: n4: no answer", []string{"CKE201 n4"}},
@@ -126,7 +136,7 @@ func TestDecide_Deletes(t *testing.T) {
 		})), deletes(formed(3).Identity.Joins, 4, 4), "deletion was requested", nil},
 		{"an abandoned life needs no silent node", deleting(abandoned(3).silent(3)), deletes(abandoned(3).Identity.Joins[:2], 3, 3), "deletion was requested", nil},
 		{"one that was declared to be restored leaves nodes as they are", deleting(formed(3).with(func(s *scene) { s.Identity = s.Identity.Awaiting(noon) })), op.DeleteCluster{}, "stays as it is", nil},
-		{"a sealed one goes on though nodes are marked", deleting(formed(3).with(func(s *scene) { s.Sealed, s.node(1).Over = true, []string{"life"} })), deletes(formed(3).Identity.Joins, 3), "deletion was requested", nil},
+		{"a sealed one goes on though nodes are marked", deleting(formed(3).with(func(s *scene) { s.Sealed, s.node(1).Over = true, []string{"life"} })), sealed(deletes(formed(3).Identity.Joins, 3)), "deletion was requested", nil},
 	})
 }
 

@@ -68,9 +68,9 @@ func deleteCluster(in *Input) verdict {
 	if blockers != nil {
 		return wait("deletion waits: "+list(blockers), blockers...)
 	}
-	del := op.DeleteCluster{Joins: joins, Nodes: answering(in), Gone: gone, Foreign: in.unstopped(cke.RestoreOrder{Destroyed: in.Destroyed}), Deletion: in.Deletion}
+	del := op.DeleteCluster{Joins: joins, Nodes: answering(in), Gone: gone, Foreign: in.unstopped(cke.RestoreOrder{Destroyed: in.Destroyed}), Deletion: in.Deletion, Down: in.downFor(joins), Sealed: in.Sealed}
 	if gone != nil || del.Foreign != nil {
-		del.CouldServe, del.Sealed = couldServe, in.Sealed
+		del.CouldServe = couldServe
 	}
 	return act(del, "deletion was requested; volumes are kept")
 }
@@ -112,23 +112,50 @@ func (in *Input) leftByDeletion(stops []cke.Join) (foreign []cke.Problem, couldS
 func (in *Input) leftOf(l cke.MemberList, joins, stops []cke.Join) (b ballot, foreign []cke.Problem) {
 	b.changing = l.Source != cke.MembersLinearizable
 	for _, m := range l.Members {
-		ours := slices.DeleteFunc(slices.Concat(joins, in.Identity.Ended), func(j cke.Join) bool { return !in.is(m, j) })
-		_, there := in.stopped(m)
-		there = there || in.staysDown(m)
-		b.count(nameOf(m), !m.Learner, !there && !slices.ContainsFunc(ours, func(j cke.Join) bool { return hasJoin(stops, j.ID) }))
-		if p := in.foreignLeft(m); len(ours) == 0 && !there && !m.Learner && p != nil {
+		ours, down := in.downAs(m, joins, stops)
+		b.count(nameOf(m), !m.Learner, !down)
+		if p := in.foreignLeft(m); !ours && !down && !m.Learner && p != nil {
 			foreign = append(foreign, *p)
 		}
 	}
 	return b, foreign
 }
 
-// staysDown reports whether the container of a member is on a node that answers, does not run, and is not started by its engine.
+// downAs reports whether a listed member is of cke, by these memberships and those that ended, and whether it cannot serve after a deletion.
+func (in *Input) downAs(m cke.Member, joins, stops []cke.Join) (ours, down bool) {
+	_, down = in.stopped(m)
+	down = down || in.staysDown(m)
+	for _, j := range slices.Concat(joins, in.Identity.Ended) {
+		if in.is(m, j) {
+			ours, down = true, down || hasJoin(stops, j.ID)
+		}
+	}
+	return ours, down
+}
+
+// downFor are the ids of the listed members that cannot serve after a deletion, where none of its memberships has that id.
+func (in *Input) downFor(stops []cke.Join) (ids []string) {
+	for _, m := range in.allListed() {
+		known := slices.Contains(ids, m.ID) || slices.ContainsFunc(stops, func(j cke.Join) bool { return j.MemberID == m.ID })
+		if _, down := in.downAs(m, in.Identity.MayRun(), stops); down && !known {
+			ids = append(ids, m.ID)
+		}
+	}
+	return ids
+}
+
+// staysDown reports whether a member is down for good: its container is on a node that answers, does not run, and is not started by its engine.
+// One that answers is not, whatever lies on its node.
 func (in *Input) staysDown(m cke.Member) bool {
+	if slices.ContainsFunc(in.replies(), func(e cke.EndpointStatus) bool {
+		return e.Problem == "" && (e.MemberID == m.ID || slices.Contains(m.ClientURLs, e.URL))
+	}) {
+		return false
+	}
 	down := false
 	for _, n := range in.Seen.Nodes {
 		for _, c := range n.Containers {
-			if peer := c.PeerURL(); !n.Answered() || peer == "" || !slices.Contains(m.PeerURLs, peer) {
+			if !n.Answered() || !c.Carries(m.PeerURLs) && !in.madeFor(n, c, m) {
 				continue
 			}
 			if !c.Down() {
@@ -138,6 +165,20 @@ func (in *Input) staysDown(m cke.Member) bool {
 		}
 	}
 	return down
+}
+
+// madeFor reports whether cke made a container for a member: by the member id of its membership, since a foreign member may have the same URLs. Of
+// a membership that is not on record the id is not known, so the member has to have the name, too, that cke would give it there.
+func (in *Input) madeFor(n cke.NodeStatus, c cke.Container, m cke.Member) bool {
+	switch {
+	case c.Cluster != in.Spec.Name:
+		return false
+	case in.Identity.Has(c.Join):
+		return slices.ContainsFunc(slices.Concat(in.Identity.Joins, in.Identity.Ended), func(j cke.Join) bool {
+			return j.ID == c.Join && j.MemberID != "" && j.MemberID == m.ID
+		})
+	}
+	return m.Name == n.Node.Name() && slices.Contains(m.PeerURLs, c.PeerURL())
 }
 
 // foreignLeft is why a deletion waits for a foreign member; nil: it does not.

@@ -1,11 +1,11 @@
 package strategy_test
 
 import (
-	"fmt"
 	"slices"
 	"testing"
 
 	"cke"
+	"cke/op"
 	"cke/server/strategy"
 )
 
@@ -23,6 +23,8 @@ func TestDecide_DeletesOnlyWhatCannotServeWithoutIt(t *testing.T) {
 		}
 		return s
 	}
+	foreign := cke.Container{PeerURLs: []string{"https://10.0.0.1:12380"}}
+	all := []string{"CKE307 f1", "CKE307 f2", "CKE307 f3", "CKE307 f4"}
 	for _, c := range []struct {
 		name string
 		*scene
@@ -30,19 +32,19 @@ func TestDecide_DeletesOnlyWhatCannotServeWithoutIt(t *testing.T) {
 	}{
 		{"one answers that was named as destroyed, beside one that ended", deleting(ended(formed(4), false).silentNode(2), "n2", "n4"), nil},
 		{"the one that ended is listed still", deleting(ended(formed(3), true).silentNode(2), "n2", "n3"), []string{"CKE313 n2"}},
-		{"foreign voters are a quorum", deleting(formed(3).stranger("f1", "f2", "f3", "f4")), []string{"CKE307 f1", "CKE307 f2", "CKE307 f3", "CKE307 f4"}},
+		{"foreign voters are a quorum", deleting(formed(3).stranger("f1", "f2", "f3", "f4")), all},
 		{"foreign voters could be a quorum with one that is named as destroyed", deleting(formed(3).stranger("f1", "f2").silent(3), "n3"), []string{"CKE307 f1", "CKE307 f2"}},
 		{"the operator names them, too", deleting(formed(3).stranger("f1", "f2").silent(3), "n3", "f1", "f2"), nil},
 		{"one of those answers", deleting(formed(3).stranger("f1", "f2").silent(3).with(func(s *scene) {
 			s.Seen.Etcd.Endpoints = append(s.Seen.Etcd.Endpoints, cke.EndpointStatus{URL: "https://10.9.9.9:2379", MemberID: "id-f1", ClusterID: s.endpoint(1).ClusterID})
 		}), "n3", "f1", "f2"), []string{"CKE313 f1"}},
-		{"their containers stay down", deleting(formed(3).stranger("f1", "f2", "f3", "f4").with(func(s *scene) {
-			for i := range 3 {
-				s.Seen.Nodes[i].Containers = append(s.Seen.Nodes[i].Containers, cke.Container{Name: "etcd", State: cke.ContainerExited, KeptDown: true,
-					Place: cke.Join{Node: s.Seen.Nodes[i].Node, ClientPort: 12379, PeerPort: 12380}.Place()})
-				s.Seen.Etcd.Members[3+i].PeerURLs = []string{fmt.Sprintf("https://10.0.0.%d:12380", i+1)}
-			}
-		})), nil},
+		{"the container of one stays down", deleting(formed(3).stranger("f1", "f2", "f3", "f4").down(foreign)), nil},
+		{"that one answers", deleting(formed(3).stranger("f1", "f2", "f3", "f4").down(foreign).with(func(s *scene) {
+			s.Seen.Etcd.Endpoints = append(s.Seen.Etcd.Endpoints, cke.EndpointStatus{URL: "https://10.0.0.1:12379", ClusterID: s.endpoint(1).ClusterID})
+		})), all},
+		{"what stays down at its URLs is of a membership that ended", deleting(formed(3).stranger("f1", "f2", "f3", "f4").down(cke.Container{Cluster: "demo", Incarnation: "life", Join: "over"}).with(func(s *scene) {
+			s.Identity.Ended = []cke.Join{{ID: "over", MemberID: "m9", RemovedAt: noon}}
+		})), all},
 		{"foreign voters are no quorum", deleting(formed(3).stranger("f1", "f2")), nil},
 		{"a deletion that is sealed", deleting(formed(3).stranger("f1", "f2", "f3", "f4").with(func(s *scene) { s.Sealed = true })), nil},
 	} {
@@ -59,5 +61,33 @@ func TestDecide_DeletesOnlyWhatCannotServeWithoutIt(t *testing.T) {
 				t.Errorf("%v: %v, want %v: %s", d.Operation, got, c.blockers, d.Reason)
 			}
 		})
+	}
+}
+
+// down has a container stay down on n1 at the URLs of the first foreign member.
+func (s *scene) down(c cke.Container) *scene {
+	at := cke.Join{Node: s.Seen.Nodes[0].Node, ClientPort: 12379, PeerPort: 12380}
+	c.Name, c.State, c.KeptDown, c.Place = "etcd", cke.ContainerExited, true, at.Place()
+	s.Seen.Nodes[0].Containers = append(s.Seen.Nodes[0].Containers, c)
+	s.Seen.Etcd.Members[3].PeerURLs, s.Seen.Etcd.Members[3].ClientURLs = []string{at.PeerURL()}, []string{at.ClientURL()}
+	return s
+}
+
+// What is read of foreign voters while a deletion runs ends it, unless it is sealed or not all was observed.
+func TestOutrun_ForeignVotersThatADeletionDoesNotCount(t *testing.T) {
+	deleting := func(names ...string) *scene { s := formed(3).stranger(names...); s.Deleting = true; return s }
+	for name, c := range map[string]struct {
+		*scene
+		ends bool
+	}{
+		"they could be a quorum": {deleting("f1", "f2", "f3", "f4"), true},
+		"they could be none":     {deleting("f1", "f2"), false},
+		"not all was observed":   {deleting("f1", "f2", "f3", "f4").partial(), false},
+		"it is sealed":           {deleting("f1", "f2", "f3", "f4").with(func(s *scene) { s.Sealed = true }), false},
+		"the operator names all": {deleting("f1", "f2", "f3", "f4").with(func(s *scene) { s.Destroyed = []string{"f1", "f2", "f3", "f4"} }), false},
+	} {
+		if ends := strategy.Outrun(op.DeleteCluster{Joins: c.Identity.Joins}, &c.Input) != nil; ends != c.ends {
+			t.Errorf("%s: it ends %v", name, ends)
+		}
 	}
 }

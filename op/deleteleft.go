@@ -1,0 +1,145 @@
+package op
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"cke"
+	"cke/quorum"
+)
+
+// heard is what the container of a membership that a deletion stops reports of its cluster, whose id is of: a member list, or why there is none.
+// Neither: it does not run, or nothing can be asked of it.
+type heard struct {
+	of   string
+	list cke.MemberList
+	err  error
+}
+
+// noneLeft refuses to stop the members of a cluster while foreign ones could be a quorum without them: by the lists that the members have right now,
+// which may be newer than those that the decision was made by, or by one that a member may have which runs and does not answer.
+func (d DeleteCluster) noneLeft(ctx context.Context, e Env) error {
+	if d.Sealed {
+		return nil
+	}
+	id, err := e.Ledger.Identity(ctx)
+	if err != nil {
+		return err
+	}
+	lists, read, unread := map[string]cke.MemberList{}, map[string]bool{}, map[string]error{}
+	joins := cke.Chosen(d.Joins)
+	for i, h := range d.ask(ctx, e, joins) {
+		life := joins[i].Incarnation
+		if h.of != "" { // two histories may have one incarnation
+			lists[life+h.of], read[life] = lists[life+h.of].Takes(h.list), true
+		}
+		unread[life] = cmp.Or(unread[life], h.err)
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	for _, history := range slices.Sorted(maps.Keys(lists)) {
+		if err := d.outnumbered(id, lists[history]); err != nil {
+			return err
+		}
+	}
+	if !slices.ContainsFunc(slices.Concat(id.Joins, id.Ended), func(j cke.Join) bool { return !j.StartedAt.IsZero() }) {
+		return nil
+	}
+	for _, life := range slices.Sorted(maps.Keys(unread)) {
+		if err := unread[life]; err != nil && !read[life] {
+			return err
+		}
+	}
+	return nil
+}
+
+// ask asks the members of memberships for their lists, all at the same time.
+func (d DeleteCluster) ask(ctx context.Context, e Env, joins []cke.Join) []heard {
+	all := make([]heard, len(joins))
+	var wg sync.WaitGroup
+	for i, j := range joins {
+		wg.Go(func() { all[i] = hear(ctx, e, j) })
+	}
+	wg.Wait()
+	return all
+}
+
+// hear asks the member of a membership if its container runs. A learner has no list that counts.
+func hear(ctx context.Context, e Env, j cke.Join) heard {
+	c, err := e.Machines.Machine(j.Node).Container(ctx, j)
+	switch {
+	case errors.Is(err, cke.ErrNotFound), err == nil && !c.Running():
+		return heard{}
+	case err != nil:
+		return heard{err: err}
+	}
+	url := cmp.Or(c.ClientURL(), j.ClientURL())
+	s := e.Etcd.Endpoint(ctx, url)
+	switch {
+	case s.ClusterID == "":
+		return heard{err: listless(j, c, cmp.Or(s.Problem, "no answer"))}
+	case s.Learner || j.MemberID != "" && s.MemberID != j.MemberID:
+		return heard{}
+	}
+	if s.Linearizable {
+		if of, members, err := e.Etcd.Members(ctx, url); err == nil && of == s.ClusterID {
+			return heard{of: of, list: cke.MemberList{Members: members, Source: cke.MembersLinearizable}}
+		}
+	}
+	of, list, err := e.Etcd.Listed(ctx, url)
+	if err != nil || of != s.ClusterID {
+		return heard{err: listless(j, c, cmp.Or(err, fmt.Errorf("cluster id %s in place of %s", of, s.ClusterID)).Error())}
+	}
+	return heard{of: of, list: list}
+}
+
+// listless is the error that the member in a container may know of others, which could not be asked of it.
+func listless(j cke.Join, c cke.Container, why string) error {
+	return &cke.Error{Code: cke.CodeFence, What: "a member that the deletion stops runs and does not report its member list, which may have foreign members", Facts: []string{
+		fmt.Sprintf("container %s on %s: %s", c.Name, j.Node.Name(), why), "foreign members that are a quorum without those that the deletion stops would continue to serve",
+		"nothing was stopped; the deletion continues once the member answers or is stopped"}, Try: "docker stop " + c.Name, Err: cke.ErrConflict}
+}
+
+// outnumbered is the error that foreign members could serve by a list once those of the deletion are stopped, apart from those that the operator
+// called destroyed, which are asked before the deletion is sealed; nil: none could.
+func (d DeleteCluster) outnumbered(id cke.Identity, list cke.MemberList) error {
+	var voters, learners, left int
+	var foreign []string
+	first := ""
+	for _, m := range list.Members {
+		if !m.Learner {
+			voters++
+		}
+		if slices.Contains(d.Down, m.ID) || slices.ContainsFunc(d.Joins, func(j cke.Join) bool { return certainly(id, m, j) }) {
+			continue
+		}
+		if left++; m.Learner {
+			learners++
+			continue
+		}
+		ours := slices.ContainsFunc(slices.Concat(id.Joins, id.Ended), func(j cke.Join) bool { return certainly(id, m, j) })
+		if !ours && !slices.ContainsFunc(d.Foreign, func(f cke.Former) bool { return f.ID == m.ID }) {
+			foreign, first = append(foreign, fmt.Sprintf("%s (%s)", cmp.Or(m.Name, "not started"), m.ID)), cmp.Or(first, m.ID)
+		}
+	}
+	of := quorum.Could(voters, left-learners, learners, list.Source != cke.MembersLinearizable)
+	if of == 0 || foreign == nil {
+		return nil
+	}
+	return &cke.Error{Code: cke.CodeStranger, What: "foreign members could serve without those that the deletion stops", Facts: []string{
+		fmt.Sprintf("%s: with others that are not stopped they could be %d of %d voters", strings.Join(foreign, ", "), min(left, of), of), "nothing was stopped; the deletion continues once they are removed"},
+		Try: "etcdctl member remove " + first, Err: cke.ErrConflict}
+}
+
+// certainly reports whether a listed member is that of a membership. At the peer URL of one whose member id is not known a voter may be foreign,
+// unless the cluster was never formed.
+func certainly(id cke.Identity, m cke.Member, j cke.Join) bool {
+	return m.Of(j) && (j.MemberID != "" || m.Learner || id.Incarnation == nil || id.Incarnation.State != cke.Formed)
+}
