@@ -145,7 +145,9 @@ func TestDeleteCluster_StopsNobodyBesideForeignVoters(t *testing.T) {
 		refused bool
 	}{
 		{"they joined since", func(*op.DeleteCluster, []cke.Member) {}, true},
-		{"they are down, as the decision has found", func(d *op.DeleteCluster, foreign []cke.Member) { d.Down = []string{foreign[0].ID, foreign[1].ID} }, false},
+		{"they are down, as the decision has found", func(d *op.DeleteCluster, foreign []cke.Member) {
+			d.Down = []string{foreign[0].ID, foreign[1].ID}
+		}, false},
 		{"the operator called them destroyed", func(d *op.DeleteCluster, foreign []cke.Member) {
 			d.Foreign = []cke.Former{{ID: foreign[0].ID}, {ID: foreign[1].ID}}
 		}, false},

@@ -102,9 +102,13 @@ func hear(ctx context.Context, e Env, j cke.Join) heard {
 
 // listless is the error that the member in a container may know of others, which could not be asked of it.
 func listless(j cke.Join, c cke.Container, why string) error {
-	return &cke.Error{Code: cke.CodeFence, What: "a member that the deletion stops runs and does not report its member list, which may have foreign members", Facts: []string{
-		fmt.Sprintf("container %s on %s: %s", c.Name, j.Node.Name(), why), "foreign members that are a quorum without those that the deletion stops would continue to serve",
-		"nothing was stopped; the deletion continues once the member answers or is stopped"}, Try: "docker stop " + c.Name, Err: cke.ErrConflict}
+	return &cke.Error{Code: cke.CodeFence, Try: "docker stop " + c.Name, Err: cke.ErrConflict,
+		What: "a member that the deletion stops runs and does not report its member list, which may have foreign members",
+		Facts: []string{
+			fmt.Sprintf("container %s on %s: %s", c.Name, j.Node.Name(), why),
+			"foreign members that are a quorum without those that the deletion stops would continue to serve",
+			"nothing was stopped; the deletion continues once the member answers or is stopped",
+		}}
 }
 
 // outnumbered is the error that foreign members could serve by a list once those of the deletion are stopped, apart from those that the operator
@@ -133,9 +137,12 @@ func (d DeleteCluster) outnumbered(id cke.Identity, list cke.MemberList) error {
 	if of == 0 || foreign == nil {
 		return nil
 	}
-	return &cke.Error{Code: cke.CodeStranger, What: "foreign members could serve without those that the deletion stops", Facts: []string{
-		fmt.Sprintf("%s: with others that are not stopped they could be %d of %d voters", strings.Join(foreign, ", "), min(left, of), of), "nothing was stopped; the deletion continues once they are removed"},
-		Try: "etcdctl member remove " + first, Err: cke.ErrConflict}
+	return &cke.Error{Code: cke.CodeStranger, Try: "etcdctl member remove " + first, Err: cke.ErrConflict,
+		What: "foreign members could serve without those that the deletion stops",
+		Facts: []string{
+			fmt.Sprintf("%s: with others that are not stopped they could be %d of %d voters", strings.Join(foreign, ", "), min(left, of), of),
+			"nothing was stopped; the deletion continues once they are removed",
+		}}
 }
 
 // certainly reports whether a listed member is that of a membership. At the peer URL of one whose member id is not known a voter may be foreign,

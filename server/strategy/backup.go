@@ -46,7 +46,8 @@ func withBackup(in *Input, d Decision) Decision {
 func isBackup(t cke.Task) bool { return t.Kind == cke.TaskBackup }
 
 // Outrun returns why a running operation must stop for what is requested or known now: a deletion or a hibernation was withdrawn, others joined
-// what a deletion stops or a restore replaces, or a backup, which may wait for its target, keeps another operation waiting. The backup is taken after that one.
+// what a deletion stops or a restore replaces, or a backup, which may wait for its target, keeps another operation waiting. The backup is taken
+// after that one.
 func Outrun(running op.Operation, in *Input) error {
 	if _, is := running.(op.DeleteCluster); is && !in.Deleting {
 		return errors.New("the deletion was canceled")

@@ -68,7 +68,8 @@ func deleteCluster(in *Input) verdict {
 	if blockers != nil {
 		return wait("deletion waits: "+list(blockers), blockers...)
 	}
-	del := op.DeleteCluster{Joins: joins, Nodes: answering(in), Gone: gone, Foreign: in.unstopped(cke.RestoreOrder{Destroyed: in.Destroyed}), Deletion: in.Deletion, Down: in.downFor(joins), Sealed: in.Sealed}
+	del := op.DeleteCluster{Joins: joins, Nodes: answering(in), Gone: gone, Deletion: in.Deletion, Down: in.downFor(joins), Sealed: in.Sealed}
+	del.Foreign = in.unstopped(cke.RestoreOrder{Destroyed: in.Destroyed})
 	if gone != nil || del.Foreign != nil {
 		del.CouldServe = couldServe
 	}
