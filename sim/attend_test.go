@@ -55,13 +55,32 @@ func (n *nemesis) attend() {
 	n.expelled(dec.Blockers)
 	n.sweep(dec.Blockers)
 	n.leaveBehind(dec.Blockers)
-	if inc != nil && (inc.State == cke.Restoring || inc.State == cke.Awaiting) && dec.Operation == nil && dec.Blockers != nil && !n.s.frozenFor(cke.FreezeOlderStore) && !n.s.asks(cke.TaskRestore) {
+	stopped := n.stopsSilent()
+	if !stopped && inc != nil && (inc.State == cke.Restoring || inc.State == cke.Awaiting) && dec.Operation == nil && dec.Blockers != nil && !n.s.frozenFor(cke.FreezeOlderStore) && !n.s.asks(cke.TaskRestore) {
 		n.s.order(n.fromBackup())
 	}
 	if n.moved != nil && !n.back && time.Since(n.healed) > 30*time.Minute {
 		n.moveBack()
 		n.back = true
 	}
+}
+
+// stopsSilent stops the containers that the status names since they run and do not say who is in their cluster.
+func (n *nemesis) stopsSilent() (stopped bool) {
+	for _, p := range n.s.told().Problems {
+		name, names := strings.CutPrefix(p.Remedy, "docker stop ")
+		if p.Code != cke.CodeFence || !names {
+			continue
+		}
+		for _, node := range n.s.Nodes() {
+			containers, _ := node.Look()
+			if slices.ContainsFunc(containers, func(c cke.Container) bool { return c.Name == name && c.Running() }) {
+				node.StopOne(name)
+				stopped = true
+			}
+		}
+	}
+	return stopped
 }
 
 // expelled replaces members that persons took out of the list, where so few are left in it that cke does not take it for a proof.
