@@ -88,16 +88,17 @@ func hear(ctx context.Context, e Env, j cke.Join) heard {
 	case s.Learner || j.MemberID != "" && s.MemberID != j.MemberID:
 		return heard{}
 	}
+	list, err := cke.MemberList{}, cke.ErrConflict
 	if s.Linearizable {
-		if of, members, err := e.Etcd.Members(ctx, url); err == nil && of == s.ClusterID {
-			return heard{of: of, list: cke.MemberList{Members: members, Source: cke.MembersLinearizable}}
-		}
+		list, err = listAt(ctx, e, url, s.ClusterID, true)
 	}
-	of, list, err := e.Etcd.Listed(ctx, url)
-	if err != nil || of != s.ClusterID {
-		return heard{err: listless(j, c, cmp.Or(err, fmt.Errorf("cluster id %s in place of %s", of, s.ClusterID)).Error())}
+	if err != nil {
+		list, err = listAt(ctx, e, url, s.ClusterID, false)
 	}
-	return heard{of: of, list: list}
+	if err != nil {
+		return heard{err: listless(j, c, err.Error())}
+	}
+	return heard{of: s.ClusterID, list: list}
 }
 
 // listless is the error that the member in a container may know of others, which could not be asked of it.

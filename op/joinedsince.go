@@ -92,18 +92,10 @@ func (r Restore) listsNow(ctx context.Context, e Env, id cke.Identity) (map[stri
 		if s.Learner || !replaces(id, j, s) || now.Source == cke.MembersLinearizable || isLeftover(id, j, s) {
 			continue
 		}
-		var of string
-		var err error
-		list := cke.MemberList{Source: cke.MembersLinearizable}
-		if s.Linearizable {
-			of, list.Members, err = e.Etcd.Members(ctx, url)
+		if list, err := listAt(ctx, e, url, s.ClusterID, s.Linearizable); err == nil {
+			lists[s.ClusterID] = now.Takes(list)
 		} else {
-			of, list, err = e.Etcd.Listed(ctx, url)
-		}
-		if err == nil && of == s.ClusterID {
-			lists[of] = now.Takes(list)
-		} else {
-			unread[s.ClusterID] = cmp.Or(err, fmt.Errorf("cluster id %s: %w", of, cke.ErrConflict))
+			unread[s.ClusterID] = err
 		}
 	}
 	for clusterID, err := range unread {
@@ -113,6 +105,20 @@ func (r Restore) listsNow(ctx context.Context, e Env, id cke.Identity) (map[stri
 		}
 	}
 	return lists, ctx.Err()
+}
+
+// listAt reads the member list of a cluster through one of its members: by a quorum, or as far as that member has applied it.
+func listAt(ctx context.Context, e Env, url, clusterID string, linearizable bool) (list cke.MemberList, err error) {
+	of := ""
+	if list.Source = cke.MembersLinearizable; linearizable {
+		of, list.Members, err = e.Etcd.Members(ctx, url)
+	} else {
+		of, list, err = e.Etcd.Listed(ctx, url)
+	}
+	if err == nil && of != clusterID {
+		err = fmt.Errorf("cluster id %s in place of %s: %w", of, clusterID, cke.ErrConflict)
+	}
+	return list, err
 }
 
 // isLeftover reports whether what answers may be of a cluster of this name that is over: it has no quorum, and only the nodes know its incarnation.

@@ -77,10 +77,7 @@ func (s *stage) backedUpAlone(t *testing.T) {
 func (s *stage) joinByHand(t *testing.T) {
 	t.Helper()
 	for _, n := range s.Nodes()[1:] {
-		if !n.Join("hand-"+n.Name(), true) {
-			t.Error("cannot join")
-		}
-		n.Keep("hand-" + n.Name())
+		s.joinsOn(t, n.Name())
 	}
 }
 

@@ -21,10 +21,29 @@ func (s *stage) joinsOn(t *testing.T, nodes ...string) {
 	t.Helper()
 	for _, n := range nodes {
 		if !s.Node(n).Join("hand-"+n, true) {
-			t.Fatalf("cannot join on %s", n)
+			t.Errorf("cannot join on %s", n)
 		}
 		s.Node(n).Keep("hand-" + n)
 	}
+}
+
+// keptOn forms a cluster on some nodes, in which something is written.
+func (s *stage) keptOn(names ...string) {
+	s.Store().SetSpec(s.held(names...))
+	s.daemon()
+	s.must("formed", s.settled)
+	s.Write("n1", "kept")
+}
+
+// leaves lets an operator remove the member of a node with etcdctl, and stop its container for good.
+func (s *stage) leaves(t *testing.T, node string) {
+	t.Helper()
+	n := s.Node(node)
+	if !n.Leave("hand-" + node) {
+		t.Error("does not leave")
+	}
+	n.SwitchRestartsOff()
+	n.StopByHand()
 }
 
 // joinedUnseen lets foreign voters join n1 while cke is away. Then n1 runs and does not answer.
@@ -93,21 +112,14 @@ func TestRestoreOutsiders_NewHostCountsForeignVotersOfMembersThatItHasNoRecordOf
 // N1 gets foreign voters, of which one has the URLs of a container that was stopped before. Only on a new host.
 func TestRestoreOutsiders_NewHostCountsAForeignVoterAtTheURLsOfAStoppedContainer(t *testing.T) {
 	play(t, 3, func(s *stage) {
-		s.Store().SetSpec(s.held("n1", "n2"))
-		s.daemon()
-		s.must("formed", s.settled)
-		s.Write("n1", "kept")
+		s.keptOn("n1", "n2")
 		s.TakeBackup()
 		s.pass(time.Minute)
 		s.burnt()
 		s.Store().SetSpec(s.held("n1"))
 		s.pass(time.Minute)
 		s.onceAt("RestoreData", func() {
-			if !s.Node("n2").Leave("hand-n2") {
-				t.Error("does not leave")
-			}
-			s.Node("n2").SwitchRestartsOff()
-			s.Node("n2").StopByHand()
+			s.leaves(t, "n2")
 			s.joinsOn(t, "n2", "n3")
 		})
 		s.order(fromBackup)
@@ -126,11 +138,7 @@ func TestRestoreOutsiders_NewHostCountsItBesideAStoppedContainerThatIsNotOnRecor
 		s.must("two members", func() bool { return s.settled() && s.Serving() == 2 })
 		s.Store().Ask("pause", func(r *cke.Requests) { r.Hold = &cke.Hold{Reason: "a moment"} })
 		s.pass(time.Minute)
-		if !s.Node("n2").Leave("hand-n2") {
-			t.Error("does not leave")
-		}
-		s.Node("n2").SwitchRestartsOff()
-		s.Node("n2").StopByHand()
+		s.leaves(t, "n2")
 		s.joinsOn(t, "n2", "n3")
 		s.pass(time.Minute)
 		s.latest().Kill()
@@ -244,10 +252,7 @@ func TestRestoreOutsiders_AMembershipThatEndedWithoutAnIDStopsNobody(t *testing.
 // Without a quorum n1 has an older member list than n2, of which one answer in ten seconds is lost. An attempt takes longer than that.
 func TestRestoreOutsiders_ListsThatAlternateKeepNoRestoreFromItsEnd(t *testing.T) {
 	play(t, 4, func(s *stage) {
-		s.Store().SetSpec(s.held("n1", "n2", "n3"))
-		s.daemon()
-		s.must("formed", s.settled)
-		s.Write("n1", "kept")
+		s.keptOn("n1", "n2", "n3")
 		s.TakeBackup()
 		for _, n := range []string{"n2", "n3", "n4"} {
 			s.Cut("n1", n)

@@ -55,17 +55,10 @@ func TestDeleteOutsiders_ADeletionThatRunsCountsWhatIsReadMeanwhile(t *testing.T
 // A foreign voter, in no container, has the URLs of a container of cke on its node that was stopped.
 func TestDeleteOutsiders_ADeletionCountsAForeignVoterBesideAStoppedContainer(t *testing.T) {
 	play(t, 3, func(s *stage) {
-		s.Store().SetSpec(s.held("n1", "n2"))
-		s.daemon()
-		s.must("formed", s.settled)
-		s.Write("n1", "kept")
+		s.keptOn("n1", "n2")
 		s.Store().Ask("pause", func(r *cke.Requests) { r.Hold = &cke.Hold{Reason: "a moment"} })
 		s.pass(time.Minute)
-		if !s.Node("n2").Leave("hand-n2") {
-			t.Error("does not leave")
-		}
-		s.Node("n2").SwitchRestartsOff()
-		s.Node("n2").StopByHand()
+		s.leaves(t, "n2")
 		s.pass(10 * time.Second)
 		if !s.Node("n2").JoinAs("hand-n2", "10.0.0.2") {
 			t.Error("cannot join")
