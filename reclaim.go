@@ -18,6 +18,9 @@ type Reclaim struct {
 	// those of which only a volume is left, with no container or one that is not started by anything.
 	Members  []Join
 	Archived []Join
+	// Found are the nodes that the containers of Members were found on: their machines may have other addresses by now than those
+	// that they are recorded with, where they serve.
+	Found map[JoinID]Node
 	// Ends are memberships on record whose member has left the list, on the nodes of Members, or that ended according to
 	// marks or to the identity beside the backups.
 	Ends []Join
@@ -59,7 +62,10 @@ func (r Reclaim) Writes(now time.Time) []Join {
 // PlanReclaim derives what was lost from the labels of containers and volumes, from etcd's member list, and from what is known of
 // the identity beside the backups. c is the declared cluster with defaults. An error says what cannot be derived from them.
 func PlanReclaim(c Cluster, id Identity, seen Observation, b *BackupStatus) (Reclaim, *Error) {
-	var r Reclaim
+	r := Reclaim{Found: map[JoinID]Node{}}
+	member := func(j Join, u Unrecorded) {
+		r.Members, r.Found[j.ID] = append(r.Members, j), u.Node
+	}
 	refuse := func(try, format string, args ...any) (Reclaim, *Error) {
 		return Reclaim{}, &Error{Code: CodeOlderStore, What: "cannot reclaim memberships of " + c.Name, Facts: []string{fmt.Sprintf(format, args...)}, Unchanged: true, Try: try}
 	}
@@ -94,7 +100,7 @@ func PlanReclaim(c Cluster, id Identity, seen Observation, b *BackupStatus) (Rec
 			u, there := carrying(j, c, seen.Nodes)
 			at := slices.IndexFunc(members, func(m Member) bool { return m.ID == e.MemberID })
 			if there && at >= 0 {
-				r.Members = append(r.Members, u.moved(j, c, id, seen, members[at]))
+				member(u.moved(j, c, id, seen, members[at]), u)
 			}
 		}
 	}
@@ -106,7 +112,7 @@ func PlanReclaim(c Cluster, id Identity, seen Observation, b *BackupStatus) (Rec
 		if carrier {
 			j := u.join(c, id, seen, m)
 			j.Apart = slices.ContainsFunc(seen.Nodes, func(n NodeStatus) bool { return n.Marks(j.ID) })
-			r.Members = append(r.Members, j)
+			member(j, u)
 			found = slices.DeleteFunc(found, func(f Unrecorded) bool { return f.Join == u.Join })
 			continue
 		}
@@ -236,7 +242,10 @@ func (u Unrecorded) join(c Cluster, id Identity, seen Observation, m Member) Joi
 		return j
 	}
 	if client, peer := placeOf(k.Place); client != "" {
-		_, j.ClientPort = HostPort(client)
+		host, port := HostPort(client)
+		if j.ClientPort = port; m.ID != "" {
+			j.Node.Address = host // it serves there until it is moved to the declared address
+		}
 		_, j.PeerPort = HostPort(peer)
 		j.PlainPeers = peer != httpsURL(HostPort(peer))
 		j.Etcd.ClientPort, j.Etcd.PeerPort = j.ClientPort, j.PeerPort

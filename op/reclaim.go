@@ -37,7 +37,7 @@ func (r Reclaim) Stages() []Stage {
 	var look Stage
 	for _, j := range r.Members {
 		look = append(look, Step{Name: "check-container", Node: j.Node.Name(), Run: func(ctx context.Context, e Env) error {
-			_, err := e.Machines.Machine(j.Node).Container(ctx, j) // with the labels of this membership
+			_, err := e.Machines.Machine(r.Found[j.ID]).Container(ctx, j) // with the labels of this membership
 			return err
 		}})
 	}

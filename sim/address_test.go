@@ -200,3 +200,31 @@ func TestAddress_MachinesThatAllExchangedTheirAddressesAreNotRestored(t *testing
 		})
 	}
 }
+
+// The member of a machine that got another address while the store was older is put on record where it serves, and moved afterward.
+func TestOlderStore_AMemberIsReclaimedWhereItServes(t *testing.T) {
+	for name, move := range map[string]func(n *sim.Node, address string){
+		"the machine has both addresses":     (*sim.Node).AddAddress,
+		"the machine has another address":    (*sim.Node).Readdress,
+		"the former address is dropped then": func(n *sim.Node, address string) { n.AddAddress(address); n.DropAddress() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inFormed(t, 3, func(s *stage) {
+				copied := s.Store().Copy()
+				s.replaceAll(t, "n2")
+				member := s.join("n2")
+				s.broughtBack(copied)
+				s.freezesAndServes(t)
+				move(s.Node("n2"), "10.0.7.2")
+				s.declare(s.Nodes()...)
+				s.pass(time.Minute)
+				s.reclaims(t)
+				if !s.until(convergence, func() bool { return s.movedTo("10.0.7.2", member) }) {
+					dec, _ := s.latest().now()
+					t.Fatalf("not moved: %s\n%v", describeDecision(s.latest().Number(), dec), s.Store().Records())
+				}
+				s.isUnharmed(t)
+			})
+		})
+	}
+}
