@@ -23,7 +23,8 @@ type heard struct {
 }
 
 // noneLeft refuses to stop the members of a cluster while foreign ones could be a quorum without them: by the lists that the members have right now,
-// which may be newer than those that the decision was made by, or by one that a member may have which runs and does not answer.
+// which may be newer than those that the decision was made by, or by one that a member may have which runs and does not answer, unless a quorum confirms
+// another one.
 func (d DeleteCluster) noneLeft(ctx context.Context, e Env) error {
 	if d.Sealed {
 		return nil
@@ -32,12 +33,13 @@ func (d DeleteCluster) noneLeft(ctx context.Context, e Env) error {
 	if err != nil {
 		return err
 	}
-	lists, read, unread := map[string]cke.MemberList{}, map[string]bool{}, map[string]error{}
+	lists, confirmed, unread := map[string]cke.MemberList{}, map[string]bool{}, map[string]error{}
 	joins := cke.Chosen(d.Joins)
 	for i, h := range d.ask(ctx, e, joins) {
 		life := joins[i].Incarnation
 		if h.of != "" { // two histories may have one incarnation
-			lists[life+h.of], read[life] = lists[life+h.of].Takes(h.list), true
+			lists[life+h.of] = lists[life+h.of].Takes(h.list)
+			confirmed[life] = confirmed[life] || h.list.Source == cke.MembersLinearizable
 		}
 		unread[life] = cmp.Or(unread[life], h.err)
 	}
@@ -53,7 +55,7 @@ func (d DeleteCluster) noneLeft(ctx context.Context, e Env) error {
 		return nil
 	}
 	for _, life := range slices.Sorted(maps.Keys(unread)) {
-		if err := unread[life]; err != nil && !read[life] {
+		if err := unread[life]; err != nil && !confirmed[life] {
 			return err
 		}
 	}

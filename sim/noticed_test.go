@@ -60,7 +60,7 @@ func TestProof_FailsWithoutEachSafeguard(t *testing.T) {
 	if *writeNoticed {
 		t.Cleanup(func() { list.write(t) })
 	}
-	for _, m := range slices.Concat(mutations, queueMutations, wordMutations, inventoryMutations, successorMutations, []mutation{unbounded}, agentsAtOnce) {
+	for _, m := range slices.Concat(mutations, queueMutations, wordMutations, inventoryMutations, successorMutations, outsiderMutations, []mutation{unbounded}, agentsAtOnce) {
 		t.Run(m.name, func(t *testing.T) {
 			t.Parallel()
 			for i := range uint64(limit + 1) {

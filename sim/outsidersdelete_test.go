@@ -99,3 +99,24 @@ func TestDeleteOutsiders_MembersThatHangAreStoppedByTheOperator(t *testing.T) {
 		s.unbroken(t)
 	})
 }
+
+// N1 is cut off from the others and has an old list, which says that foreign voters are no quorum. N2, which has the new one, hangs.
+func TestDeleteOutsiders_AnOldListIsNotTakenForThatOfAMemberThatHangs(t *testing.T) {
+	play(t, 5, func(s *stage) {
+		s.keptOn("n1", "n2")
+		s.latest().Kill()
+		s.joinsOn(t, "n3")
+		time.Sleep(time.Minute)
+		for _, n := range s.Nodes()[1:] {
+			s.Cut("n1", n.Name())
+		}
+		time.Sleep(time.Minute)
+		s.joinsOn(t, "n4", "n5")
+		s.Node("n2").FilterClientPort(true)
+		s.Store().RequestDelete()
+		s.daemon()
+		s.pass(20 * time.Minute)
+		s.Write("n5", "to the former")
+		s.unbroken(t)
+	})
+}

@@ -61,10 +61,11 @@ func (e etcdPort) changeUser(ctx context.Context, url, call, name string, do fun
 		if err := w.propose(Management, url, entry{}); err != nil {
 			return err
 		}
-		// One that came after the last look is taken for one that was half made: etcd has no conditions for such requests.
+		// One that came after the last look is taken for one that was half made, and is a tenant from then on: etcd has no conditions for such requests.
 		if _, saw := e.d.sawUsers.Users[name]; saw && w.manual[name] {
 			w.violated("user %s, which an operator added, is changed", name)
 		}
+		delete(w.manual, name)
 		do(w.users, cke.TenantRole(name))
 		return nil
 	})
