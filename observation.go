@@ -333,6 +333,16 @@ func (m Member) Of(j Join) bool {
 	return slices.Contains(m.PeerURLs, j.PeerURL())
 }
 
+// CountVoters counts the members that vote.
+func CountVoters(members []Member) (n int) {
+	for _, m := range members {
+		if !m.Learner {
+			n++
+		}
+	}
+	return n
+}
+
 // Alarm is an active etcd alarm: NOSPACE or CORRUPT. MemberID "0" means that etcd does not know which member.
 type Alarm struct {
 	MemberID string `json:"memberID"`

@@ -105,15 +105,7 @@ func MayBe(m cke.Member, j cke.Join) bool {
 }
 
 // voters counts the entries that vote.
-func (l memberList) voters() int {
-	n := 0
-	for _, m := range l.members {
-		if !m.Learner {
-			n++
-		}
-	}
-	return n
-}
+func (l memberList) voters() int { return cke.CountVoters(l.members) }
 
 // healthy are the answers of the voters apart from one that serve, with fresh looks.
 func (l memberList) healthy(ctx context.Context, e Env, id cke.Identity, without string) []cke.EndpointStatus {

@@ -115,13 +115,13 @@ const (
 )
 
 // isLost returns nil if for as long as elections take no member list can be read through a quorum, and the member answers neither where it
-// is on record nor, through a quorum with others, where its container was made for.
+// is on record nor, through a quorum with other voters, where its container was made for.
 func (s StartChanged) isLost(ctx context.Context, e Env, c cke.Container) error {
 	n := s.Join.Node
 	ask := cke.ToAskElsewhere(c.Cluster, []cke.NodeStatus{{Node: n, Containers: []cke.Container{c}}}, []cke.Join{s.Join})
 	for began, looks := e.Now(), 0; looks < 2 || e.Now().Sub(began) < lostFor; looks++ { // a member without a leader keeps a question waiting for seconds
 		for _, a := range ask {
-			if _, members, err := e.Etcd.Members(ctx, a.URL); err == nil && len(members) > 1 {
+			if _, members, err := e.Etcd.Members(ctx, a.URL); err == nil && cke.CountVoters(members) > 1 {
 				return &cke.Error{Code: cke.CodeOlderStore, What: fmt.Sprintf("the member on %s serves at %s, but is not on record there", n.Name(), a.URL), Unchanged: true, Err: cke.ErrConflict}
 			}
 		}

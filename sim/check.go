@@ -401,3 +401,11 @@ func (c *checker) isRemoved(n *Node, v *volume) {
 		c.violated("a volume on %s is removed whose incarnation was not abandoned", n.name)
 	}
 }
+
+// onlyAstray reports whether the only voter serves where it is not on record: nothing can be changed in the member list until it is moved.
+func (c *checker) onlyAstray(before standing) bool {
+	return len(before.voters) == 1 && slices.ContainsFunc(before.running, func(p process) bool {
+		j, lasts := c.world.store.identity.Join(p.c.Join)
+		return p.id == before.voters[0] && lasts && !p.c.StandsAt(j)
+	})
+}

@@ -288,7 +288,7 @@ func (c *checker) mayTake(t *turn, before standing, id uint64) {
 		}
 	}
 	switch {
-	case before.pending(id) > 0:
+	case before.pending(id) > 0 && !c.onlyAstray(before):
 		c.violated("%s takes a healthy voter away while a change of the member list is under way", t.call)
 	case before.unwell(id) > 0:
 		c.violated("%s takes a healthy voter away while another one does not run", t.call)

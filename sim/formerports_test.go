@@ -109,3 +109,30 @@ func TestOlderStore_AMemberThatItStartedAtFormerPortsIsReclaimed(t *testing.T) {
 		})
 	}
 }
+
+// The same while a second member is added, which never started: a learner helps nobody to a quorum.
+func TestOlderStore_AnOnlyVoterAtFormerPortsIsMovedBesideALearner(t *testing.T) {
+	play(t, 2, func(s *stage) {
+		at := func(port, nodes int) {
+			c := s.cluster(s.Nodes()[:nodes])
+			c.Options.Etcd.ClientPort, c.Options.Etcd.PeerPort = port, port+1
+			s.Store().SetSpec(c)
+		}
+		at(2379, 1)
+		s.daemon()
+		s.must("formed", s.settled)
+		older := s.Store().Copy()
+		at(3379, 1)
+		s.must("moved", func() bool { return s.changed() && s.join("n1").ClientPort == 3379 })
+		s.once(sim.KillBefore, func(c sim.Call) bool { return c.Name == "StartContainer" && c.Node == "n2" })
+		at(3379, 2)
+		s.must("a learner that does not run", func() bool { return s.Judge == nil })
+		newer := s.Store().Copy()
+		s.Node("n1").StopByHand()
+		s.broughtBack(older)
+		s.must("at its former ports", func() bool { return s.Write("n1", "at its former ports") })
+		s.broughtBack(newer)
+		s.must("as declared", s.changed)
+		s.isUnharmed(t)
+	})
+}

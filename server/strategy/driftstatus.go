@@ -60,11 +60,11 @@ func unlikeRecord(in *Input, j cke.Join) string {
 
 // misplacedContainer reports that there is no quorum and a container runs, or is started again and again, that was made for another place
 // than the one on record, so that nobody reaches its member: nobody is hurt when it stops. Empty: it is not so, or not known, or the record is older,
-// or the member serves there with others: there is a quorum then, of members that are asked at their former places. The only member of a cluster is moved all the same.
+// or the member serves there with other voters: there is a quorum then, of members that are asked at their former places. The only voter of a cluster is moved all the same.
 func misplacedContainer(in *Input, j cke.Join) string {
 	e, _ := in.Seen.Etcd.Endpoint(j.ID)
 	c, there := in.node(j.Node).Of(j.ID)
-	if in.Seen.Etcd.Quorate || !there || c.State != cke.ContainerRunning && c.State != cke.ContainerRestarting || c.StandsAt(j) || e.Problem == "" || in.votesElsewhere(c) || in.servesElsewhere(func(e cke.Elsewhere) bool { return e.Join == j.ID && len(e.Members) > 1 }) {
+	if in.Seen.Etcd.Quorate || !there || c.State != cke.ContainerRunning && c.State != cke.ContainerRestarting || c.StandsAt(j) || e.Problem == "" || in.votesElsewhere(c) || in.servesElsewhere(func(e cke.Elsewhere) bool { return e.Join == j.ID && cke.CountVoters(e.Members) > 1 }) {
 		return ""
 	}
 	return fmt.Sprintf("its container was made for %s", c.Place)
