@@ -30,8 +30,8 @@ func (s *stage) replacedByHand(t *testing.T, gone, name, to string) {
 	s.pass(time.Minute)
 }
 
-// The machines of n2 and n3 are gone. An operator has put members of their names on other machines with etcdctl, which cke cannot reach. Then the
-// machines n2 and n3 are called destroyed.
+// The machines of n2 and n3 are gone. An operator has put members of their names on other machines with etcdctl, which cke cannot reach. Then n1
+// loses its disk, and the machines n2 and n3 are called destroyed.
 func TestRestoreOutsiders_AForeignVoterWithTheNameOfADestroyedNodeCounts(t *testing.T) {
 	play(t, 5, func(s *stage) {
 		s.heldOn(3)
@@ -40,6 +40,8 @@ func TestRestoreOutsiders_AForeignVoterWithTheNameOfADestroyedNodeCounts(t *test
 		s.replacedByHand(t, "n2", "n2", "n4")
 		s.Node("n3").PowerOff()
 		s.replacedByHand(t, "n3", "n3", "n5")
+		s.Node("n1").Blank()
+		s.pass(20 * time.Second)
 		o := fromBackup
 		o.Destroyed = []string{"n2", "n3"}
 		s.order(o)
@@ -82,6 +84,8 @@ func TestRestoreOutsiders_ANameOfSeveralMembersExcusesNone(t *testing.T) {
 		s.TakeBackup()
 		s.Node("n2").PowerOff()
 		s.pass(time.Minute)
+		s.Node("n1").Blank()
+		s.pass(20 * time.Second)
 		o := fromBackup
 		o.Destroyed = []string{"default"}
 		s.order(o)
