@@ -146,7 +146,8 @@ func (in *Input) downFor(stops []cke.Join) (ids []string) {
 }
 
 // staysDown reports whether a member is down for good: its container is on a node that answers, does not run, and is not started by its engine.
-// One that answers is not, whatever lies on its node.
+// One that answers is not, whatever lies on its node. A container that is only known by the peer URLs of the member excuses it only if nothing has that
+// port: the member may run outside a container by now.
 func (in *Input) staysDown(m cke.Member) bool {
 	if slices.ContainsFunc(in.replies(), func(e cke.EndpointStatus) bool {
 		return e.Problem == "" && (e.MemberID == m.ID || slices.Contains(m.ClientURLs, e.URL))
@@ -159,13 +160,21 @@ func (in *Input) staysDown(m cke.Member) bool {
 			if !n.Answered() || !c.Carries(m.PeerURLs) && !in.madeFor(n, c, m) {
 				continue
 			}
-			if !c.Down() {
+			if known := in.Identity.Has(c.Join); !c.Down() || !known && !in.peerClosed(n, m) {
 				return false
 			}
 			down = true
 		}
 	}
 	return down
+}
+
+// peerClosed reports whether nothing listens at the peer URLs of a member on a node, as far as cke looks at ports.
+func (in *Input) peerClosed(n cke.NodeStatus, m cke.Member) bool {
+	return n.PeerPort == cke.PortClosed && !slices.ContainsFunc(m.PeerURLs, func(url string) bool {
+		_, port := cke.HostPort(url)
+		return port != in.Spec.Options.Etcd.PeerPort
+	})
 }
 
 // madeFor reports whether cke made a container for a member: by the member id of its membership, since a foreign member may have the same URLs. Of

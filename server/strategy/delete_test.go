@@ -23,7 +23,10 @@ func TestDecide_DeletesOnlyWhatCannotServeWithoutIt(t *testing.T) {
 		}
 		return s
 	}
-	foreign := cke.Container{PeerURLs: []string{"https://10.0.0.1:12380"}}
+	foreign := cke.Container{PeerURLs: []string{"https://10.0.0.9:2380"}}
+	listens := func(state cke.PortState) func(*scene) {
+		return func(s *scene) { s.Seen.Nodes[len(s.Seen.Nodes)-1].PeerPort = state }
+	}
 	all := []string{"CKE307 f1", "CKE307 f2", "CKE307 f3", "CKE307 f4"}
 	for _, c := range []struct {
 		name string
@@ -39,8 +42,11 @@ func TestDecide_DeletesOnlyWhatCannotServeWithoutIt(t *testing.T) {
 			s.Seen.Etcd.Endpoints = append(s.Seen.Etcd.Endpoints, cke.EndpointStatus{URL: "https://10.9.9.9:2379", MemberID: "id-f1", ClusterID: s.endpoint(1).ClusterID})
 		}), "n3", "f1", "f2"), []string{"CKE313 f1"}},
 		{"the container of one stays down", deleting(formed(3).stranger("f1", "f2", "f3", "f4").down(foreign)), nil},
+		{"something has the peer port of that one", deleting(formed(3).stranger("f1", "f2", "f3", "f4").down(foreign).with(listens(cke.PortOpen))), all},
+		{"whether something has it is not known", deleting(formed(3).stranger("f1", "f2", "f3", "f4").down(foreign).with(listens(cke.PortUnknown))), all},
+		{"that one has a port that cke does not look at", deleting(formed(3).stranger("f1", "f2", "f3", "f4").down(foreign).with(func(s *scene) { s.Spec.Options.Etcd.PeerPort = 3380 })), all},
 		{"that one answers", deleting(formed(3).stranger("f1", "f2", "f3", "f4").down(foreign).with(func(s *scene) {
-			s.Seen.Etcd.Endpoints = append(s.Seen.Etcd.Endpoints, cke.EndpointStatus{URL: "https://10.0.0.1:12379", ClusterID: s.endpoint(1).ClusterID})
+			s.Seen.Etcd.Endpoints = append(s.Seen.Etcd.Endpoints, cke.EndpointStatus{URL: "https://10.0.0.9:2379", ClusterID: s.endpoint(1).ClusterID})
 		})), all},
 		{"what stays down at its URLs is of a membership that ended", deleting(formed(3).stranger("f1", "f2", "f3", "f4").down(cke.Container{Cluster: "demo", Incarnation: "life", Join: "over"}).with(func(s *scene) {
 			s.Identity.Ended = []cke.Join{{ID: "over", MemberID: "m9", RemovedAt: noon}}
@@ -64,11 +70,11 @@ func TestDecide_DeletesOnlyWhatCannotServeWithoutIt(t *testing.T) {
 	}
 }
 
-// down has a container stay down on n1 at the URLs of the first foreign member.
+// down has a container stay down on a node without another one, at the URLs of the first foreign member.
 func (s *scene) down(c cke.Container) *scene {
-	at := cke.Join{Node: s.Seen.Nodes[0].Node, ClientPort: 12379, PeerPort: 12380}
+	at := cke.Join{Node: cke.Node{Hostname: "n9", Address: "10.0.0.9"}, ClientPort: 2379, PeerPort: 2380}
 	c.Name, c.State, c.KeptDown, c.Place = "etcd", cke.ContainerExited, true, at.Place()
-	s.Seen.Nodes[0].Containers = append(s.Seen.Nodes[0].Containers, c)
+	s.Seen.Nodes = append(s.Seen.Nodes, cke.NodeStatus{Node: at.Node, PeerPort: cke.PortClosed, Containers: []cke.Container{c}})
 	s.Seen.Etcd.Members[3].PeerURLs, s.Seen.Etcd.Members[3].ClientURLs = []string{at.PeerURL()}, []string{at.ClientURL()}
 	return s
 }
