@@ -31,18 +31,18 @@ func (n *nemesis) settleTwins(f *cke.Freeze) (wrong []string) {
 	}
 	id, of, stops := n.s.Store().Identity(), n.s.Wrong(), n.IntN(2) == 0
 	for _, node := range n.s.Nodes() {
-		at := slices.IndexFunc(id.Joins, func(j cke.Join) bool { return !j.Apart && j.Node.Name() == node.Name() })
+		at := slices.IndexFunc(id.Joins, func(j cke.Join) bool { return !j.Apart && (j.Node.Name() == node.Name() || n.s.MachineOf(j) == node) })
 		switch carries := at >= 0; {
 		case !slices.Contains(of, node):
 			node.StartByHand()
 			containers, _ := node.Look()
 			others := slices.ContainsFunc(n.s.Nodes(), func(o *sim.Node) bool { return !slices.Contains(of, o) && n.s.runningOn(o.Name()) > 0 })
 			if carries && (n.spared(node, id.Joins[at].ID) || n.expelledFrom(node) || (len(containers) == 0 || n.s.runningOn(node.Name()) == 0 && !node.Holds(id.Joins[at].Volume)) && others && !n.onlyLost(node)) { // it has no part in the right history any more, or cannot show that it has
-				wrong = append(wrong, node.Name())
+				wrong = append(wrong, id.Joins[at].Node.Name())
 			}
 			continue
 		case carries:
-			wrong = append(wrong, node.Name())
+			wrong = append(wrong, id.Joins[at].Node.Name())
 		}
 		if stops {
 			node.SwitchRestartsOff()
