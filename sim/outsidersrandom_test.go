@@ -140,11 +140,11 @@ func (o *outsiders) delete() {
 
 // burn lets the management host burn; the cluster is declared to be restored on another one, by what was beside the backups once.
 func (o *outsiders) burn() {
+	o.shown()
 	inc := o.s.Store().Identity().Incarnation
 	if o.copied == nil || inc == nil || inc.ID != o.copied.Identity().Incarnation.ID { // no copy of before a restore has a way back
 		return
 	}
-	o.shown()
 	o.s.latest().Kill()
 	o.s.declaredFrom(*o.copied)
 	o.copied = nil
