@@ -171,6 +171,8 @@ func TestRestoreOutsiders_NewHostCountsWhatItCouldReadWhileDataIsMade(t *testing
 	play(t, 3, func(s *stage) {
 		s.backedUpAlone(t)
 		s.burnt()
+		s.latest().Kill()
+		s.loop()
 		s.pass(time.Minute)
 		joined, stopped := false, false
 		s.Judge = func(_ int, c sim.Call) sim.Verdict {
@@ -179,6 +181,9 @@ func TestRestoreOutsiders_NewHostCountsWhatItCouldReadWhileDataIsMade(t *testing
 				joined = true
 				s.joinByHand(t)
 				s.Node("n1").SlowDown(20 * time.Second)
+			}
+			if joined && step != "restore-data" {
+				s.Node("n1").SlowDown(0)
 			}
 			if joined && !stopped && step == "store-last" {
 				stopped = true
