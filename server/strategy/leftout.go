@@ -196,7 +196,7 @@ func (in *Input) listsBefore(i *cke.Incarnation) []cke.MemberList {
 	return newestOf(in.Seen.Etcd.Former, in.lastOf(b.ClusterID, in.Before.ListOf(b)), recorded)
 }
 
-// outside are the member lists by which restores under way stopped nobody.
+// outside are the member lists by which restores under way stopped no member.
 func (in *Input) outside() (all []cke.MemberList) {
 	for i := in.Identity.Incarnation; i != nil && i.State == cke.Restoring && i.Restore != nil; i = i.Restore.Before {
 		all = append(all, i.Restore.Outside...)
