@@ -174,7 +174,7 @@ func TestRestoreOutsiders_NewHostCountsWhatItCouldReadWhileDataIsMade(t *testing
 		s.latest().Kill()
 		s.loop()
 		s.pass(time.Minute)
-		joined, stopped := false, false
+		joined, again, stopped := false, false, false
 		s.Judge = func(_ int, c sim.Call) sim.Verdict {
 			_, step := s.Store().Running()
 			if !joined && c.Name == "RestoreData" {
@@ -182,7 +182,8 @@ func TestRestoreOutsiders_NewHostCountsWhatItCouldReadWhileDataIsMade(t *testing
 				s.joinByHand(t)
 				s.Node("n1").SlowDown(20 * time.Second)
 			}
-			if joined && step != "restore-data" {
+			if joined && !again && step != "restore-data" {
+				again = true
 				s.Node("n1").SlowDown(0)
 			}
 			if joined && !stopped && step == "store-last" {
