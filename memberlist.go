@@ -8,9 +8,11 @@ import (
 // MemberList is a member list of one incarnation.
 type MemberList struct {
 	// Incarnation is the one whose list it is, where that does not follow from where it is.
-	Incarnation string        `json:"incarnation,omitempty"`
-	Members     []Member      `json:"members,omitempty"`
-	Source      MembersSource `json:"source,omitempty"`
+	Incarnation string `json:"incarnation,omitempty"`
+	// ClusterID is that of its cluster, where it is one of several.
+	ClusterID string        `json:"clusterID,omitempty"`
+	Members   []Member      `json:"members,omitempty"`
+	Source    MembersSource `json:"source,omitempty"`
 	// At is the index of raft that the member had applied at least that reported it.
 	At uint64 `json:"at,omitempty"`
 }
@@ -51,8 +53,43 @@ func (s EtcdStatus) Takes(list []Member, source MembersSource, at uint64) EtcdSt
 // TakesFormer is Takes for the list of a member that a restore under way replaces, as it answers. Other members of that cluster, and one that is put
 // aside, say nothing of it.
 func (s EtcdStatus) TakesFormer(f Former, e EndpointStatus, list []Member, source MembersSource) EtcdStatus {
-	if f.Join.ID != "" && !f.Join.Apart && f.ClusterID != "" && e.ClusterID == f.ClusterID {
-		s.Former = s.Former.Takes(MemberList{Members: list, Source: source, At: e.RaftApplied})
+	l := MemberList{Incarnation: f.Join.Incarnation, ClusterID: e.ClusterID, Members: list, Source: source, At: e.RaftApplied}
+	switch {
+	case f.Join.ID == "" || f.Join.Apart || e.ClusterID == "":
+	case f.ClusterID == e.ClusterID:
+		s.Former = s.Former.Takes(l)
+	case f.ClusterID == "" && (f.ID == "" || f.ID == e.MemberID): // the id of its cluster is not on record
+		s.Copied = Gathered(s.Copied, l)
+	}
+	return s
+}
+
+// Gathered returns member lists, one of each cluster, with another one taken into account.
+func Gathered(all []MemberList, l MemberList) []MemberList {
+	if l.ClusterID == "" || len(l.Members) == 0 {
+		return all
+	}
+	all = slices.Clone(all)
+	if at := slices.IndexFunc(all, func(o MemberList) bool { return o.ClusterID == l.ClusterID }); at >= 0 {
+		all[at] = all[at].Takes(l)
+		return all
+	}
+	return append(all, l)
+}
+
+// OfCluster returns that one of some member lists which is of a cluster; the zero value: none is.
+func OfCluster(all []MemberList, clusterID string) MemberList {
+	if at := slices.IndexFunc(all, func(l MemberList) bool { return l.ClusterID == clusterID }); at >= 0 {
+		return all[at]
+	}
+	return MemberList{}
+}
+
+// WithoutIndexes returns the answers without the indexes at which member lists were read.
+func (s EtcdStatus) WithoutIndexes() EtcdStatus {
+	s.MembersAt, s.Former.At, s.Copied = 0, 0, slices.Clone(s.Copied)
+	for i := range s.Copied {
+		s.Copied[i].At = 0
 	}
 	return s
 }

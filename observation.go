@@ -268,6 +268,8 @@ type EtcdStatus struct {
 	Superseded []EndpointStatus `json:"superseded,omitempty"`
 	// Former is the member list of the cluster that a restore under way replaces, as its members report it.
 	Former MemberList `json:"former,omitzero"`
+	// Copied are those of the clusters that a restore replaces of which only a copy of the record is known, one each, with their ids.
+	Copied []MemberList `json:"copied,omitempty"`
 }
 
 // Endpoint returns the answer of a membership's member.

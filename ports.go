@@ -332,8 +332,8 @@ type Ledger interface {
 	// abandoned. ErrConflict: inc is not current, it is not restoring, or a member of it may have been started.
 	CancelRestore(ctx context.Context, inc Incarnation) error
 	// UpdateIncarnation stores a changed State, ClusterID or FormedAt of the current incarnation, how far the one before its
-	// restore is known to be stored, that the restore is being canceled, what was seen of nodes that its order calls destroyed, with which
-	// containers its members are about to start, and that its import is being reverted or is over.
+	// restore is known to be stored, that the restore is being canceled, what was seen of nodes that its order calls destroyed, by which member
+	// lists it stopped no member, with which containers its members are about to start, and that its import is being reverted or is over.
 	UpdateIncarnation(ctx context.Context, inc Incarnation) error
 	// PutJoins stores memberships of the current incarnation, all or none, based on the identity that was read.
 	// CodeSchema: a member is put aside, see Join.Apart, and a daemon may lead that does not know of it.

@@ -91,6 +91,8 @@ type Restoration struct {
 	Members []Member `json:"members,omitempty"`
 	// MembersAt is the index of raft that the member had applied at least that reported Members; 0: an earlier cke recorded it.
 	MembersAt uint64 `json:"membersAt,omitempty"`
+	// Outside are member lists of what it replaces, one of each cluster, by which a step stopped no member: others could be a quorum.
+	Outside []MemberList `json:"outside,omitempty"`
 	// Compared: the store was, with what lies beside the backups. False: an earlier cke recorded it, or it is a recovery.
 	Compared bool `json:"compared,omitempty"`
 }
@@ -139,6 +141,9 @@ func (i Incarnation) With(next Incarnation) Incarnation {
 		r.Canceling = r.Canceling || next.Restore.Canceling
 		if next.Restore.Prepared != nil {
 			r.Prepared = next.Restore.Prepared
+		}
+		if next.Restore.Outside != nil {
+			r.Outside = next.Restore.Outside
 		}
 		r.Returned, r.Reappeared = with(r.Returned, next.Restore.Returned...), with(r.Reappeared, next.Restore.Reappeared...)
 		r.Fenced = with(r.Fenced, next.Restore.Fenced...)

@@ -48,6 +48,16 @@ func TestObserve_HasTheListOfWhatARestoreReplaces(t *testing.T) {
 	if l := f.Observe(t.Context()).Etcd.Former; l.Members != nil {
 		t.Errorf("of another cluster: %+v", l)
 	}
+	before.State, before.ClusterID = cke.Awaiting, ""
+	f.Update(cke.Cluster{Name: "demo"}, cke.Identity{Incarnation: &inc, Ended: []cke.Join{was}})
+	if l := cke.OfCluster(f.Observe(t.Context()).Etcd.Copied, "c1"); l.Source != cke.MembersLinearizable || l.At != 9 || len(l.Members) != 1 {
+		t.Errorf("its id is not on record: %+v", l)
+	}
+	was.MemberID = "b7"
+	f.Update(cke.Cluster{Name: "demo"}, cke.Identity{Incarnation: &inc, Ended: []cke.Join{was}})
+	if l := f.Observe(t.Context()).Etcd.Copied; l != nil {
+		t.Errorf("another member answers: %+v", l)
+	}
 	clusterID, list, err := f.Listed(t.Context(), m.url())
 	if err != nil || clusterID != "c1" || list.Source != cke.MembersLocal || list.At != 9 || len(list.Members) != 1 {
 		t.Errorf("%q %+v %v", clusterID, list, err)

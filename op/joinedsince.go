@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -41,7 +42,7 @@ func (r Restore) noneJoined(ctx context.Context, e Env) error {
 	peers := r.peers(ctx, e, id)
 	for _, clusterID := range slices.Sorted(maps.Keys(lists)) {
 		if err := r.leavesQuorum(id, lists[clusterID], peers); err != nil {
-			return err
+			return cmp.Or(noteOutside(ctx, e, *id.Incarnation, clusterID, lists[clusterID]), err)
 		}
 	}
 	copied := id.Incarnation.OnlyCopied()
@@ -50,6 +51,9 @@ func (r Restore) noneJoined(ctx context.Context, e Env) error {
 		return ctx.Err()
 	}
 	for _, l := range r.Known {
+		if copied && confirmed(lists[l.ClusterID]) {
+			continue
+		}
 		if err := r.leavesQuorum(id, l, peers); err != nil {
 			return err
 		}
@@ -60,6 +64,18 @@ func (r Restore) noneJoined(ctx context.Context, e Env) error {
 		}
 	}
 	return ctx.Err()
+}
+
+// noteOutside stores a member list by which members are not stopped: the member that has it may stop, and nobody else may know of it.
+func noteOutside(ctx context.Context, e Env, inc cke.Incarnation, clusterID string, list cke.MemberList) error {
+	rest := *inc.Restore
+	if reflect.DeepEqual(cke.OfCluster(rest.Outside, clusterID).Members, list.Members) {
+		return nil
+	}
+	list.ClusterID = clusterID
+	rest.Outside = append(slices.DeleteFunc(slices.Clone(rest.Outside), func(l cke.MemberList) bool { return l.ClusterID == clusterID }), list)
+	inc.Restore = &rest
+	return e.Ledger.UpdateIncarnation(ctx, inc)
 }
 
 // runsSilently refuses to stop a container whose member may know of others that joined, and does not answer. Once the operator has stopped it, it is
@@ -93,6 +109,7 @@ func (r Restore) listsNow(ctx context.Context, e Env, id cke.Identity) (map[stri
 			continue
 		}
 		if list, err := listAt(ctx, e, url, s.ClusterID, s.Linearizable); err == nil {
+			list.At = max(list.At, s.RaftApplied)
 			lists[s.ClusterID] = now.Takes(list)
 		} else {
 			unread[s.ClusterID] = err

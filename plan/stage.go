@@ -28,7 +28,7 @@ type stage struct {
 func newStage(in strategy.Input) *stage {
 	s := &stage{clock: &clock{now: in.Seen.ObservedAt}, in: in}
 	s.in.Failures = map[string]strategy.Failure{}
-	s.in.Before.Reached, s.in.Before.Etcd.MembersAt, s.in.Before.Etcd.Former.At = nil, 0, 0 // simulated members count their revisions from the start
+	s.in.Before.Reached, s.in.Before.Etcd = nil, s.in.Before.Etcd.WithoutIndexes() // simulated members count their revisions from the start
 	spec := cke.Spec{Cluster: in.Spec, Generation: in.Generation}
 	if in.Deleting {
 		spec.DeleteRequestedAt = in.Seen.ObservedAt

@@ -96,6 +96,7 @@ func (l *Loop) publish(ctx context.Context, in strategy.Input, d strategy.Decisi
 	if l.running != nil {
 		r := l.running.journal.record()
 		if r.State != cke.RecordRunning {
+			l.keepLists(ctx, s)
 			return // it has just ended; the next look is told
 		}
 		s.Operation = operationStatus(r)
@@ -110,6 +111,14 @@ func (l *Loop) publish(ctx context.Context, in strategy.Input, d strategy.Decisi
 	l.problems.update(l.Log, s.Problems, l.Now())
 	if !l.unread {
 		l.store(ctx, s)
+	}
+}
+
+// keepLists keeps the member lists of a status that is not told: the next look may not read them again.
+func (l *Loop) keepLists(ctx context.Context, s cke.Status) {
+	l.status.Incarnation, l.status.ClusterID, l.status.Etcd = s.Incarnation, s.ClusterID, s.Etcd
+	if !l.unread {
+		l.store(ctx, l.status)
 	}
 }
 

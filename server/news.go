@@ -98,7 +98,7 @@ func calm(s cke.Status) cke.Status {
 	for i := range s.Nodes {
 		s.Nodes[i].SeenAt, s.Nodes[i].Clock = time.Time{}, time.Time{}
 	}
-	s.Etcd.MembersAt, s.Etcd.Former.At = 0, 0
+	s.Etcd = s.Etcd.WithoutIndexes()
 	s.Etcd.Endpoints, s.Etcd.Superseded = slices.Clone(s.Etcd.Endpoints), slices.Clone(s.Etcd.Superseded)
 	for _, all := range [][]cke.EndpointStatus{s.Etcd.Endpoints, s.Etcd.Superseded} {
 		for i := range all {

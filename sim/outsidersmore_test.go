@@ -77,10 +77,9 @@ func TestRestoreOutsiders_ARestoreThatStopsMembersCountsWhatIsReadMeanwhile(t *t
 				s.backedUpAlone(t)
 				if host == "a new host" {
 					s.burnt()
-				} else {
-					s.latest().Kill()
-					s.loop()
 				}
+				s.latest().Kill()
+				s.loop()
 				s.pass(time.Minute)
 				joined := false
 				s.Judge = func(_ int, c sim.Call) sim.Verdict {

@@ -171,14 +171,20 @@ func TestRestoreOutsiders_NewHostCountsWhatItCouldReadWhileDataIsMade(t *testing
 	play(t, 3, func(s *stage) {
 		s.backedUpAlone(t)
 		s.burnt()
+		s.latest().Kill()
+		s.loop()
 		s.pass(time.Minute)
-		joined, stopped := false, false
+		joined, again, stopped := false, false, false
 		s.Judge = func(_ int, c sim.Call) sim.Verdict {
 			_, step := s.Store().Running()
 			if !joined && c.Name == "RestoreData" {
 				joined = true
 				s.joinByHand(t)
 				s.Node("n1").SlowDown(20 * time.Second)
+			}
+			if joined && !again && step != "restore-data" {
+				again = true
+				s.Node("n1").SlowDown(0)
 			}
 			if joined && !stopped && step == "store-last" {
 				stopped = true

@@ -170,9 +170,14 @@ func (in *Input) listsOf(life string) []cke.MemberList {
 		return last[:1]
 	}
 	for i := in.Identity.Incarnation; i != nil && i.Restore != nil; i = i.Restore.Before {
-		b := i.Restore.Before
-		if b.Life(life) || copied && b != nil && b.State == cke.Awaiting && in.lists(i.Restore.Members, life) {
+		switch b := i.Restore.Before; {
+		case b.Life(life):
 			return in.listsBefore(i)
+		case copied && b != nil && b.State == cke.Awaiting:
+			of := slices.DeleteFunc(in.listsBefore(i), func(l cke.MemberList) bool { return !in.lists(l.Members, life) })
+			if len(of) > 0 {
+				return of
+			}
 		}
 	}
 	return []cke.MemberList{{}}
@@ -182,14 +187,42 @@ func (in *Input) listsOf(life string) []cke.MemberList {
 func (in *Input) listsBefore(i *cke.Incarnation) []cke.MemberList {
 	recorded := cke.MemberList{Members: i.Restore.Members, Source: cke.MembersRemembered, At: i.Restore.MembersAt}
 	b := i.Restore.Before
-	if inc := in.Identity.Incarnation; inc.State != cke.Restoring || b == nil || !inc.BeforeRestores().Life(b.ID) || b.State == cke.Awaiting {
+	switch inc := in.Identity.Incarnation; {
+	case inc.State != cke.Restoring || b == nil || !inc.BeforeRestores().Life(b.ID):
 		return []cke.MemberList{recorded}
+	case b.State == cke.Awaiting:
+		return in.listsCopied(recorded)
 	}
+	return newestOf(in.Seen.Etcd.Former, in.lastOf(b.ClusterID, in.Before.ListOf(b)), recorded)
+}
+
+// outside are the member lists by which restores under way stopped no member.
+func (in *Input) outside() (all []cke.MemberList) {
+	for i := in.Identity.Incarnation; i != nil && i.State == cke.Restoring && i.Restore != nil; i = i.Restore.Before {
+		all = append(all, i.Restore.Outside...)
+	}
+	return all
+}
+
+// lastOf is the list of a cluster that was read last, as the last status has it, or a restore under way.
+func (in *Input) lastOf(clusterID string, last cke.MemberList) cke.MemberList {
+	for _, l := range in.outside() {
+		if l.ClusterID == clusterID && clusterID != "" && (len(last.Members) == 0 || l.At > last.At) {
+			last = l
+		}
+	}
+	last.Source = cke.MembersRemembered
+	return last
+}
+
+// newestOf are those of three lists of one cluster of which one is the newest: as it is seen, as the last status has it, and as a restore has it on
+// record.
+func newestOf(seen, last, recorded cke.MemberList) []cke.MemberList {
 	newest := recorded
-	if last := in.Before.ListOf(b); len(last.Members) > 0 && last.At >= recorded.At { // else the status was stored before the record
+	if len(last.Members) > 0 && last.At >= recorded.At { // else the status was stored before the record
 		newest = last
 	}
-	lists := cke.NewestLists(in.Seen.Etcd.Former, newest)
+	lists := cke.NewestLists(seen, newest)
 	outranked := !reflect.DeepEqual(lists[0].Members, recorded.Members) && lists[0].Source != cke.MembersLinearizable
 	if outranked && recorded.Members != nil && recorded.At == 0 { // an earlier cke recorded it: it may be the newest
 		lists = append(lists, recorded)

@@ -42,6 +42,7 @@ func Report(in Input, d Decision, prev cke.Status) cke.Status {
 	if lists := in.formerLists(); lists != nil && lists[0].Members != nil { // it may continue
 		s.Etcd.Former, s.Etcd.Former.Incarnation = lists[0], in.Identity.Incarnation.BeforeRestores().ID
 	}
+	s.Etcd.Copied = in.copiedLists()
 	if inc := in.Identity.Incarnation; inc != nil {
 		s.Incarnation, s.ClusterID = inc.ID, inc.ClusterID
 	}
