@@ -51,11 +51,11 @@ func deleteCluster(in *Input) verdict {
 			blockers = append(blockers, p)
 		}
 	}
-	if fact := in.quorumOf(in.goneIn(in.deletion()), in.foreignGone(in.deletion())); fact != "" && served == nil && !in.Sealed {
+	foreign, couldServe := in.leftByDeletion(joins)
+	if fact := in.quorumOf(in.goneIn(in.deletion()), in.foreignGone(in.deletion())); fact != "" && served == nil && !slices.ContainsFunc(foreign, func(p cke.Problem) bool { return p.Code == cke.CodeFence }) && !in.Sealed {
 		served = append(served, cke.Problem{Code: cke.CodeFence, Message: "what --destroyed names still serves: " + fact,
 			Remedy: fmt.Sprintf("switch it off; or ckecli cluster delete %s --cancel", in.Spec.Name)})
 	}
-	foreign, couldServe := in.leftByDeletion(joins)
 	if couldServe { // else they can serve nothing once the rest is stopped
 		blockers = slices.Concat(blockers, served, foreign)
 	}
