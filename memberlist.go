@@ -1,7 +1,6 @@
 package cke
 
 import (
-	"cmp"
 	"slices"
 )
 
@@ -104,16 +103,6 @@ func (s Status) ListOf(inc *Incarnation) MemberList {
 	}
 	l.Source = MembersRemembered
 	return l
-}
-
-// IDsOf returns the ids of the members that have some names in the lists that were read last. A member without a name goes by its id.
-func (s Status) IDsOf(names []string) (ids []string) {
-	for _, m := range slices.Concat(s.Etcd.Members, s.Etcd.Former.Members) {
-		if slices.Contains(names, cmp.Or(m.Name, m.ID)) && !slices.Contains(ids, m.ID) {
-			ids = append(ids, m.ID)
-		}
-	}
-	return ids
 }
 
 // LastList returns the member list of the incarnation that serves until a restore under way has replaced it, as far as a status has it.

@@ -38,8 +38,8 @@ type RestoreOrder struct {
 	Without []string `json:"without,omitempty"`
 	// Destroyed are nodes that the operator declared to be gone for good: switched off or wiped.
 	Destroyed []string `json:"destroyed,omitempty"`
-	// DestroyedIDs are the ids of the members that had these names in the member list when the plan was shown: another one may have got such a name
-	// since. Empty: none had, or an earlier ckecli asked.
+	// DestroyedIDs are the ids of the members that these names meant by the member lists when the plan was shown: another one may have got such a name
+	// since. Empty: they meant none, or an earlier ckecli asked.
 	DestroyedIDs []string `json:"destroyedIDs,omitempty"`
 	// Stored: the operator was promised that all that is acknowledged until the members stop is stored in the cluster's
 	// backups first. If that is not possible, the restore is called off. False: it is stored if possible.
@@ -73,19 +73,6 @@ func (o RestoreOrder) Command() string {
 // Excuses reports whether the restore does not wait for this node.
 func (o RestoreOrder) Excuses(node string) bool {
 	return slices.Contains(o.Without, node) || slices.Contains(o.Destroyed, node)
-}
-
-// Means reports whether the order calls a member of a list destroyed that no membership names: by the ids that it has, else by the list that is on
-// record with it, else by name.
-func (o RestoreOrder) Means(m Member, recorded []Member) bool {
-	named := func(m Member) bool { return slices.Contains(o.Destroyed, cmp.Or(m.Name, m.ID)) }
-	switch {
-	case len(o.DestroyedIDs) > 0:
-		return named(m) && slices.Contains(o.DestroyedIDs, m.ID)
-	case len(recorded) > 0:
-		return slices.ContainsFunc(recorded, func(r Member) bool { return r.ID == m.ID && named(r) })
-	}
-	return named(m)
 }
 
 // Again returns the command that restores another state from the same backups. It omits a password in the target.

@@ -23,8 +23,17 @@ type Spec struct {
 	// Destroyed names nodes whose machines are gone for good, as the operator confirmed with the deletion, which does
 	// not wait for them.
 	Destroyed []string `json:"destroyed,omitempty"`
+	// DestroyedIDs are the ids of the members that these names meant by the member lists when the deletion was requested, or they were named: another
+	// one may have got such a name since. Empty: they meant none, or an earlier ckecli asked.
+	DestroyedIDs []string `json:"destroyedIDs,omitempty"`
 	// DeleteSealedAt is set once no member that could serve is left: the request can no longer be canceled.
 	DeleteSealedAt time.Time `json:"deleteSealedAt,omitzero"`
+}
+
+// Destroyed is a node or a member that a deletion does not wait for, and the ids of the members that its name meant when it was given.
+type Destroyed struct {
+	Name string
+	IDs  []string
 }
 
 // DeletionID names the request to delete the cluster, see Sighting; empty: there is none.

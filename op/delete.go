@@ -20,6 +20,8 @@ type DeleteCluster struct {
 	Gone []cke.Join
 	// Foreign are members that the operator called destroyed, and that no membership names.
 	Foreign []cke.Former
+	// Excused are the ids of all such members, also of those that cannot be asked.
+	Excused []string
 	// Down are the ids of other listed members that are down, or that this stops, as the decision has found.
 	Down []string
 	// Deletion is the id of the request, see cke.Sighting.

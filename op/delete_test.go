@@ -149,7 +149,7 @@ func TestDeleteCluster_StopsNobodyBesideForeignVoters(t *testing.T) {
 			d.Down = []string{foreign[0].ID, foreign[1].ID}
 		}, false},
 		{"the operator called them destroyed", func(d *op.DeleteCluster, foreign []cke.Member) {
-			d.Foreign = []cke.Former{{ID: foreign[0].ID}, {ID: foreign[1].ID}}
+			d.Excused = []string{foreign[0].ID, foreign[1].ID}
 		}, false},
 		{"it is sealed", func(d *op.DeleteCluster, _ []cke.Member) { d.Sealed = true }, false},
 	} {

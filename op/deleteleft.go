@@ -47,7 +47,7 @@ func (d DeleteCluster) noneLeft(ctx context.Context, e Env) error {
 		return err
 	}
 	for _, history := range slices.Sorted(maps.Keys(lists)) {
-		if err := d.outnumbered(id, lists[history]); err != nil {
+		if err := d.outnumbered(e.Cluster, id, lists[history]); err != nil {
 			return err
 		}
 	}
@@ -110,15 +110,16 @@ func listless(j cke.Join, c cke.Container, why string) error {
 		Facts: []string{
 			fmt.Sprintf("container %s on %s: %s", c.Name, j.Node.Name(), why),
 			"foreign members that are a quorum without those that the deletion stops would continue to serve",
+			"stop it only if no member was added outside cke: cke cannot ask it then, and would not count that member",
 			"nothing was stopped; the deletion continues once the member answers or is stopped",
 		}}
 }
 
 // outnumbered is the error that foreign members could serve by a list once those of the deletion are stopped, apart from those that the operator
 // called destroyed, which are asked before the deletion is sealed; nil: none could.
-func (d DeleteCluster) outnumbered(id cke.Identity, list cke.MemberList) error {
+func (d DeleteCluster) outnumbered(cluster string, id cke.Identity, list cke.MemberList) error {
 	var voters, learners, left int
-	var foreign []string
+	var foreign, flags []string
 	first := ""
 	for _, m := range list.Members {
 		if !m.Learner {
@@ -132,7 +133,8 @@ func (d DeleteCluster) outnumbered(id cke.Identity, list cke.MemberList) error {
 			continue
 		}
 		ours := slices.ContainsFunc(slices.Concat(id.Joins, id.Ended), func(j cke.Join) bool { return certainly(id, m, j) })
-		if !ours && !slices.ContainsFunc(d.Foreign, func(f cke.Former) bool { return f.ID == m.ID }) {
+		if !ours && !slices.Contains(d.Excused, m.ID) {
+			flags = append(flags, "--destroyed "+m.ID)
 			foreign, first = append(foreign, fmt.Sprintf("%s (%s)", cmp.Or(m.Name, "not started"), m.ID)), cmp.Or(first, m.ID)
 		}
 	}
@@ -144,7 +146,7 @@ func (d DeleteCluster) outnumbered(id cke.Identity, list cke.MemberList) error {
 		What: "foreign members could serve without those that the deletion stops",
 		Facts: []string{
 			fmt.Sprintf("%s: with others that are not stopped they could be %d of %d voters", strings.Join(foreign, ", "), min(left, of), of),
-			"nothing was stopped; the deletion continues once they are removed",
+			"nothing was stopped; the deletion continues once they are removed; if they are gone for good: ckecli cluster delete " + cluster + " " + strings.Join(flags, " "),
 		}}
 }
 

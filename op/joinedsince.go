@@ -92,6 +92,7 @@ func (r Restore) runsSilently(ctx context.Context, e Env) error {
 		if s := e.Etcd.Endpoint(ctx, cmp.Or(c.ClientURL(), j.ClientURL())); s.ClusterID == "" {
 			return &cke.Error{Code: cke.CodeFence, What: "a member that the restore stops runs and does not answer, and which members its cluster has is not known", Facts: []string{
 				fmt.Sprintf("container %s on %s: %s", c.Name, j.Node.Name(), s.Problem), "members that an operator added would serve beside the restored ones",
+				"stop it only if no member was added outside cke: cke cannot ask it then, and would not count that member",
 				"nothing was stopped; the restore continues once the member answers or is stopped"}, Try: "docker stop " + c.Name, Err: cke.ErrConflict}
 		}
 	}
@@ -199,7 +200,7 @@ func (r Restore) LeavesQuorum(id cke.Identity, list cke.MemberList) error {
 // leavesQuorum is LeavesQuorum; members at some peer URLs are stopped, too.
 func (r Restore) leavesQuorum(id cke.Identity, list cke.MemberList, peers []string) error {
 	order := id.Incarnation.Restore.Believed()
-	voters, learners, stay := 0, 0, []string{}
+	voters, learners, stay, flags, first := 0, 0, []string{}, []string{}, ""
 	for _, m := range list.Members {
 		if !m.Learner {
 			voters++
@@ -208,13 +209,20 @@ func (r Restore) leavesQuorum(id cke.Identity, list cke.MemberList, peers []stri
 			stays := indexOf(r.Fence, j.ID) < 0 && slices.ContainsFunc(id.Superseded(), func(s cke.Join) bool { return s.ID == j.ID }) && id.NameIn(order.Destroyed, j) == ""
 			return j.MemberID != "" && m.ID == j.MemberID && !stays
 		}) || slices.ContainsFunc(m.PeerURLs, func(url string) bool { return slices.Contains(peers, url) })
-		gone := order.Means(m, id.Incarnation.Restore.Members) || slices.ContainsFunc(id.Unstopped(nil), func(f cke.Former) bool { return f.ID == m.ID && slices.Contains(order.Destroyed, f.Name) })
+		gone := slices.Contains(order.Destroyed, r.Called[m.ID]) // what was seen since is not among them any more
 		switch {
 		case stopped || gone:
 			continue
 		case m.Learner: // it may have been promoted since
 			learners++
 		}
+		name := m.ID
+		if i := slices.IndexFunc(id.MayRun(), m.Of); i >= 0 {
+			name = id.MayRun()[i].Node.Name()
+		} else {
+			first = cmp.Or(first, m.ID)
+		}
+		flags = append(flags, "--destroyed "+name)
 		stay = append(stay, fmt.Sprintf("%s (%s)", cmp.Or(m.Name, "not started"), m.ID))
 	}
 	of := quorum.Could(voters, len(stay)-learners, learners, list.Source != cke.MembersLinearizable)
@@ -222,6 +230,6 @@ func (r Restore) leavesQuorum(id cke.Identity, list cke.MemberList, peers []stri
 		return nil
 	}
 	return &cke.Error{Code: cke.CodeFence, What: "members that the restore does not stop could be a quorum of the cluster that it replaces", Facts: []string{
-		fmt.Sprintf("%s could be %d of %d voters, and would serve beside the restored members", strings.Join(stay, ", "), min(len(stay), of), of), "nothing was stopped; the restore continues once they are removed; if they are gone for good: ckecli restore --cancel, then restore with --destroyed for each of them"},
-		Try: "etcdctl member remove ID", Err: cke.ErrConflict}
+		fmt.Sprintf("%s could be %d of %d voters, and would serve beside the restored members", strings.Join(stay, ", "), min(len(stay), of), of), "nothing was stopped; the restore continues once they are removed; if they are gone for good: ckecli restore --cancel, then restore with " + strings.Join(flags, " ")},
+		Try: "etcdctl member remove " + cmp.Or(first, "ID"), Err: cke.ErrConflict}
 }

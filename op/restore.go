@@ -34,8 +34,8 @@ type Restore struct {
 	Fence []cke.Join
 	// Gone are members that the order calls destroyed, and that no restore stops: on nodes that do not answer, of an old cluster, or foreign.
 	Gone []cke.Former
-	// Known are the member lists of what it replaces that were read since the one on record, as far as they differ from that: one of them may be the
-	// newest.
+	Called map[string]string // by which name the order calls members of the lists that are known destroyed, by their ids
+	// Known are the member lists of what it replaces that were read since the one on record, where they differ: one of them may be the newest.
 	Known []cke.MemberList
 	// Started: the members may have been started; their data is not touched any more.
 	Started bool

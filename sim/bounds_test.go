@@ -128,7 +128,7 @@ func TestBounds_ADeletionWithADestroyedMachineEnds(t *testing.T) {
 		if dec, _ := s.latest().now(); len(dec.Blockers) != 1 || !strings.Contains(dec.Blockers[0].Remedy, "--destroyed n3") {
 			t.Error(describeDecision(s.latest().Number(), dec))
 		}
-		s.Store().Destroy("n3")
+		s.destroy("n3")
 		if !s.until(convergence, s.Store().Deleted) {
 			t.Error("not deleted")
 		}

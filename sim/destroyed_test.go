@@ -188,7 +188,7 @@ func TestDestroyed_ADeletionLeavesNoMemberThatIsSeen(t *testing.T) {
 					}
 					return sim.Proceed
 				}
-				s.Store().Destroy("n2", "n3")
+				s.destroy("n2", "n3")
 				s.Store().RequestDelete()
 				s.pass(10 * time.Minute)
 				s.Write("n2", "after the deletion") // the world is checked when something happens

@@ -105,7 +105,7 @@ func TestNewHost_CancelsBesideALeftoverOfADeletedCluster(t *testing.T) {
 				s.must("the first one serves", s.settled)
 				s.Node("n4").PowerOff()
 				s.Store().RequestDelete()
-				s.Store().Destroy("n4")
+				s.destroy("n4")
 				s.must("deleted", s.Store().Deleted)
 				s.latest().Kill()
 				s.Store().Redeclare(s.cluster(s.Nodes()[:3]))

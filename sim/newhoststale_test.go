@@ -153,7 +153,7 @@ func TestNewHost_WhatWasLeftBeforeAnImportFreezesNothing(t *testing.T) {
 		s.Node("n4").SwitchRestartsOff()
 		s.Node("n4").PowerOff()
 		s.Store().RequestDelete()
-		s.Store().Destroy("n4")
+		s.destroy("n4")
 		s.must("deleted", s.Store().Deleted)
 		s.latest().Kill()
 		s.Store().Redeclare(s.cluster(s.Nodes()[:3]))

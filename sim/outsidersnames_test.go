@@ -58,7 +58,7 @@ func TestDeleteOutsiders_AForeignVoterWithTheNameOfADestroyedNodeCounts(t *testi
 		s.replacedByHand(t, "n2", "n2", "n4")
 		s.Node("n3").PowerOff()
 		s.replacedByHand(t, "n3", "n3", "n5")
-		s.Store().Destroy("n2", "n3")
+		s.destroy("n2", "n3")
 		s.Store().RequestDelete()
 		s.pass(20 * time.Minute)
 		if s.Store().Deleted() && s.Write("n4", "to the former") {
@@ -106,7 +106,7 @@ func TestDeleteOutsiders_ANameIsNoMember(t *testing.T) {
 		s.pass(time.Minute)
 		s.Node("n3").RefuseKey(true)
 		s.pass(time.Minute)
-		s.Store().Destroy(names...)
+		s.destroy(names...)
 		s.Store().RequestDelete()
 		s.pass(time.Minute)
 		s.replacedByHand(t, "n4", "hand-n4", "n6")

@@ -11,6 +11,7 @@ import (
 
 	"cke"
 	"cke/op"
+	"cke/server/strategy"
 	"cke/sim"
 )
 
@@ -53,10 +54,18 @@ func (s *stage) eachNode(do func(*sim.Node)) {
 	}
 }
 
+// idsOf are the ids that some names mean by what the leader told last, as ckecli stores them.
+func (s *stage) idsOf(names []string) []string {
+	return strategy.DestroyedIDs(strategy.InputFrom(s.Store().Spec(), s.Store().Identity(), cke.Requests{}, s.told()), names)
+}
+
+// destroy names machines that a deletion does not wait for, as ckecli does.
+func (s *stage) destroy(names ...string) { s.Store().DestroyMembers(s.idsOf(names), names...) }
+
 // order is a person's confirmed order.
 func (s *stage) order(o cke.RestoreOrder) {
 	t := cke.NewTask(cke.TaskRestore, "", "", "person@host", time.Now())
-	o.DestroyedIDs = s.told().IDsOf(o.Destroyed) // as ckecli does
+	o.DestroyedIDs = s.idsOf(o.Destroyed)
 	t.Restore = &o
 	s.Store().Ask("restore", func(r *cke.Requests) { r.Tasks = append(r.Tasks, t) })
 }

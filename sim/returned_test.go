@@ -214,7 +214,7 @@ func TestDestroyed_ADeletionIsNotSealedBetweenTwoLeaders(t *testing.T) {
 			n.FilterClientPort(true)
 		}
 		s.pass(time.Minute)
-		s.Store().Destroy("n3", "n4", "n5")
+		s.destroy("n3", "n4", "n5")
 		s.Store().RequestDelete()
 		for range 20 {
 			s.pass(time.Second)
@@ -234,7 +234,7 @@ func TestDestroyed_ADeletionCountsTheMembersBeforeARestore(t *testing.T) {
 		s.Node("n1").PowerOff()
 		s.pass(time.Minute)
 		s.serveLate(t, down)
-		s.Store().Destroy("n2", "n3")
+		s.destroy("n2", "n3")
 		s.Store().RequestDelete()
 		s.pass(time.Minute)
 		reported := slices.ContainsFunc(s.told().Problems, func(p cke.Problem) bool { return p.Code == cke.CodeFence && p.Node == "n2" })

@@ -183,7 +183,7 @@ func TestDelete_WaitsForWhatWasSeenMeanwhile(t *testing.T) {
 			n.PowerOff()
 		}
 		s.pass(time.Minute)
-		s.Store().Destroy("n2", "n3")
+		s.destroy("n2", "n3")
 		s.Store().RequestDelete()
 		s.pass(time.Minute)
 		for _, n := range down {
@@ -209,7 +209,7 @@ func TestDelete_WaitsForWhatWasSeenMeanwhile(t *testing.T) {
 			n.PowerOff()
 		}
 		s.pass(time.Minute)
-		s.Store().Destroy("n2", "n3")
+		s.destroy("n2", "n3")
 		if !s.until(10*time.Minute, s.Store().Deleted) {
 			t.Errorf("named again, and not deleted: %s", s.told().Reason)
 		}

@@ -19,7 +19,7 @@ func TestDelete_WaitsForForeignVotersThatWereSeenAlone(t *testing.T) {
 			n.PowerOff()
 		}
 		s.pass(time.Minute)
-		s.Store().Destroy(names...)
+		s.destroy(names...)
 		s.Store().RequestDelete()
 		s.pass(time.Minute)
 		s.backAlone(t, foreign)
@@ -110,7 +110,7 @@ func TestDelete_WaitsForTheStatusWithTheLastMemberList(t *testing.T) {
 			}
 			return sim.Proceed
 		}
-		s.Store().Destroy(names...)
+		s.destroy(names...)
 		s.Store().RequestDelete()
 		s.pass(5 * time.Minute)
 		unread.Store(false)

@@ -119,7 +119,7 @@ func TestDelete_WaitsForForeignVotersThatWereSeen(t *testing.T) {
 			n.PowerOff()
 		}
 		s.pass(time.Minute)
-		s.Store().Destroy(names...)
+		s.destroy(names...)
 		s.Store().RequestDelete()
 		s.pass(time.Minute)
 		for _, n := range foreign {
@@ -164,7 +164,7 @@ func TestDelete_AsksForeignVotersBeforeItIsSealed(t *testing.T) {
 			}
 			return sim.Proceed
 		}
-		s.Store().Destroy(names...)
+		s.destroy(names...)
 		s.Store().RequestDelete()
 		s.pass(20 * time.Minute)
 		if !back || s.Store().Deleted() {

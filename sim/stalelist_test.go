@@ -80,7 +80,7 @@ func TestRestore_CountsForeignVotersThatAStaleListLacks(t *testing.T) {
 // By the list of n1, the two nodes that a deletion calls destroyed are a minority.
 func TestDelete_CountsForeignVotersThatAStaleListLacks(t *testing.T) {
 	bothLists(t, func(t *testing.T, s *stage, _ []*sim.Node) {
-		s.Store().Destroy("n2", "n3")
+		s.destroy("n2", "n3")
 		s.Store().RequestDelete()
 		s.pass(20 * time.Minute)
 		if s.Store().Deleted() || !s.reports(cke.CodeStranger, "hand-n6") {
@@ -97,7 +97,7 @@ func TestDelete_AsksForeignVotersThatAStaleListLacks(t *testing.T) {
 		}
 		s.HealNetwork()
 		s.pass(time.Minute)
-		s.Store().Destroy("n2", "n3", "hand-n6", "hand-n7")
+		s.destroy("n2", "n3", "hand-n6", "hand-n7")
 		s.Store().RequestDelete()
 		s.pass(time.Minute)
 		for _, n := range others[2:] {

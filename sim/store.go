@@ -70,7 +70,7 @@ func (s *Store) RequestDelete() {
 func (s *Store) CancelDelete() {
 	s.world.change("the operator cancels the deletion", func() {
 		if s.spec.DeleteSealedAt.IsZero() {
-			s.spec.DeleteRequestedAt, s.spec.Destroyed = time.Time{}, nil
+			s.spec.DeleteRequestedAt, s.spec.Destroyed, s.spec.DestroyedIDs = time.Time{}, nil, nil
 		}
 	})
 }
@@ -86,9 +86,12 @@ func (s *Store) Hibernate(on bool) {
 }
 
 // Destroy names machines that are gone for good, for which a deletion does not wait.
-func (s *Store) Destroy(nodes ...string) {
+func (s *Store) Destroy(nodes ...string) { s.DestroyMembers(nil, nodes...) }
+
+// DestroyMembers is Destroy with the ids of the members that the names mean.
+func (s *Store) DestroyMembers(ids []string, nodes ...string) {
 	s.world.change("the operator names machines as destroyed", func() {
-		s.spec.Destroyed = nodes
+		s.spec.Destroyed, s.spec.DestroyedIDs = nodes, append(slices.Clone(s.spec.DestroyedIDs), ids...)
 		s.identity.Sighted = slices.DeleteFunc(slices.Clone(s.identity.Sighted), func(o cke.Sighting) bool {
 			return o.Order == s.spec.DeletionID() && slices.Contains(nodes, o.Node)
 		})

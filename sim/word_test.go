@@ -144,7 +144,7 @@ func (n *nemesis) isBack(node *sim.Node) {
 func (n *nemesis) callsDeleted() {
 	if n.losesSight(); n.said.nodes != nil {
 		n.said.at = 0
-		n.s.Store().Destroy(n.said.nodes...)
+		n.s.destroy(n.said.nodes...)
 	}
 }
 
@@ -162,7 +162,7 @@ func (n *nemesis) callsGone() {
 		return slices.ContainsFunc(containers, cke.Container.Running)
 	})
 	if spec := n.s.Store().Spec(); gone != nil && !runs && spec.Deleting() {
-		n.s.Store().Destroy(append(slices.Clone(spec.Destroyed), gone...)...)
+		n.s.destroy(append(slices.Clone(spec.Destroyed), gone...)...)
 	}
 }
 
@@ -316,7 +316,7 @@ var wordMutations = []mutation{
 			n.said.nodes = append(n.said.nodes, node.Name())
 		}
 		n.s.pass(time.Minute)
-		n.s.Store().Destroy(n.said.nodes...)
+		n.s.destroy(n.said.nodes...)
 		n.s.Store().RequestDelete()
 	}, often: []func(*nemesis, *sim.Node){func(n *nemesis, _ *sim.Node) { n.s.eachNode(n.powers) }}, wants: []string{"a deleted cluster serves"}},
 }

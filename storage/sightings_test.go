@@ -21,7 +21,7 @@ func TestSightings_CountUntilTheNodeIsNamedAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	must(s.RequestDelete(ctx, "prod", "me@here", "n2", "n3"))
+	must(s.RequestDelete(ctx, "prod", "me@here", cke.Destroyed{Name: "n2"}, cke.Destroyed{Name: "n3"}))
 	spec, err := s.Spec(ctx, "prod")
 	must(err)
 	must(term.PutSightings(ctx, cke.Sighting{Order: spec.DeletionID(), Node: "n2", At: time.Now().UTC()}, cke.Sighting{Order: spec.DeletionID(), Node: "n3", At: time.Now().UTC()}))
@@ -48,8 +48,8 @@ func TestSightings_CountUntilTheNodeIsNamedAgain(t *testing.T) {
 	seen("n2", "n3")
 	must(s.RequestDelete(ctx, "prod", "me@here"))
 	seen("n2", "n3")
-	must(s.RequestDelete(ctx, "prod", "me@here", "n2"))
+	must(s.RequestDelete(ctx, "prod", "me@here", cke.Destroyed{Name: "n2"}))
 	seen("n3")
-	must(s.RequestDelete(ctx, "prod", "me@here", "n3", "n4"))
+	must(s.RequestDelete(ctx, "prod", "me@here", cke.Destroyed{Name: "n3"}, cke.Destroyed{Name: "n4"}))
 	seen()
 }

@@ -302,17 +302,17 @@ func newestFirst() clientv3.OpOption {
 
 // RequestDelete requests the deletion of the cluster, which does not wait for the destroyed nodes. A repeated request
 // adds its destroyed nodes to the earlier ones; what was seen of them before counts no more.
-func (s *Store) RequestDelete(ctx context.Context, cluster, by string, destroyed ...string) error {
+func (s *Store) RequestDelete(ctx context.Context, cluster, by string, destroyed ...cke.Destroyed) error {
 	return s.requestDelete(ctx, cluster, by, false, destroyed)
 }
 
 // DeleteDeclaration is RequestDelete of a cluster that is only declared to be restored: its members are not stopped. ErrConflict: a
 // restore was started.
-func (s *Store) DeleteDeclaration(ctx context.Context, cluster, by string, destroyed ...string) error {
+func (s *Store) DeleteDeclaration(ctx context.Context, cluster, by string, destroyed ...cke.Destroyed) error {
 	return s.requestDelete(ctx, cluster, by, true, destroyed)
 }
 
-func (s *Store) requestDelete(ctx context.Context, cluster, by string, declaration bool, destroyed []string) error {
+func (s *Store) requestDelete(ctx context.Context, cluster, by string, declaration bool, destroyed []cke.Destroyed) error {
 	tried := "request the deletion of " + cluster
 	for {
 		spec, mod, err := s.spec(ctx, cluster)
@@ -320,16 +320,17 @@ func (s *Store) requestDelete(ctx context.Context, cluster, by string, declarati
 			return err
 		}
 		asked := spec
-		asked.Destroyed = slices.Clone(spec.Destroyed)
+		asked.Destroyed, asked.DestroyedIDs = slices.Clone(spec.Destroyed), nil
+		if spec.Deleting() { // an earlier cke that canceled a deletion has left its ids
+			asked.DestroyedIDs = slices.Clone(spec.DestroyedIDs)
+		}
 		for _, n := range destroyed {
-			if !slices.Contains(asked.Destroyed, n) {
-				asked.Destroyed = append(asked.Destroyed, n)
-			}
+			asked.Destroyed, asked.DestroyedIDs = union(asked.Destroyed, n.Name), union(asked.DestroyedIDs, n.IDs...)
 		}
 		var again []clientv3.Op // who names a node again knows of what was seen
 		if spec.Deleting() {
 			for _, n := range destroyed {
-				again = append(again, clientv3.OpDelete(s.keys.sighting(cluster, spec.DeletionID(), n)))
+				again = append(again, clientv3.OpDelete(s.keys.sighting(cluster, spec.DeletionID(), n.Name)))
 			}
 			if again == nil {
 				return nil
@@ -363,6 +364,16 @@ func (s *Store) requestDelete(ctx context.Context, cluster, by string, declarati
 	}
 }
 
+// union is a list with what it lacks of others.
+func union(all []string, more ...string) []string {
+	for _, s := range more {
+		if !slices.Contains(all, s) {
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
 // CancelDelete withdraws the request to delete the cluster, which is possible until SealDelete. ErrNotFound: there is
 // no such cluster, or no longer. ErrConflict: no deletion is requested, or it is sealed.
 func (s *Store) CancelDelete(ctx context.Context, cluster string) error {
@@ -382,7 +393,7 @@ func (s *Store) CancelDelete(ctx context.Context, cluster string) error {
 			return &cke.Error{Code: cke.CodeCannot, What: fmt.Sprintf("the deletion of cluster %s can no longer be canceled", cluster), Unchanged: true, Err: cke.ErrConflict,
 				Facts: []string{"its members were stopped and removed, and its end is being marked on its nodes; its volumes are kept"}, Try: "ckecli cluster delete " + cluster}
 		}
-		spec.DeleteRequestedAt, spec.DeleteRequestedBy, spec.Destroyed = time.Time{}, "", nil
+		spec.DeleteRequestedAt, spec.DeleteRequestedBy, spec.Destroyed, spec.DestroyedIDs = time.Time{}, "", nil, nil
 		done, err := s.putSpec(ctx, cluster, spec, spec, mod, nil)
 		if err != nil || done {
 			return s.fail(tried, err)

@@ -203,13 +203,13 @@ func TestRequestDelete_NamesDestroyedNodesAlsoLater(t *testing.T) {
 	s := newStore(t)
 	ctx := testContext(t)
 	setCluster(t, s, "prod")
-	for _, destroyed := range [][]string{nil, {"n2"}, {"n2"}, {"n3"}} {
+	for _, destroyed := range [][]cke.Destroyed{nil, {{Name: "n2", IDs: []string{"2"}}}, {{Name: "n2", IDs: []string{"2", "b"}}}, {{Name: "n3"}}} {
 		if err := s.RequestDelete(ctx, "prod", "me", destroyed...); err != nil {
 			t.Fatal(err)
 		}
 	}
 	spec, err := s.Spec(ctx, "prod")
-	if err != nil || !spec.Deleting() || strings.Join(spec.Destroyed, " ") != "n2 n3" {
-		t.Errorf("%v, %v", spec.Destroyed, err)
+	if err != nil || !spec.Deleting() || strings.Join(spec.Destroyed, " ") != "n2 n3" || strings.Join(spec.DestroyedIDs, " ") != "2 b" {
+		t.Errorf("%v, %v, %v", spec.Destroyed, spec.DestroyedIDs, err)
 	}
 }

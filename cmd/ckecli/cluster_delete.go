@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,6 +14,7 @@ import (
 	"cke/internal/follow"
 	"cke/internal/term"
 	"cke/op"
+	"cke/server/strategy"
 )
 
 // deleteOptions are the options of `cluster delete`.
@@ -66,8 +66,15 @@ func runDelete(ctx context.Context, a *app, s store, name string, o deleteOption
 		return err
 	}
 	st, _ := s.Status(ctx, name) // a node that left the file may still carry a member, and etcd may list a foreign one
+	id, _ := s.Identity(ctx, name)
+	in := strategy.InputFrom(spec, id, cke.Requests{}, st)
+	if why := strategy.Ambiguous(in, cke.RestoreOrder{Destroyed: o.destroyed}); why != nil {
+		return refused(why)
+	}
+	var gone []cke.Destroyed
 	for _, n := range o.destroyed {
-		if !slices.ContainsFunc(spec.Cluster.Nodes, func(k cke.Node) bool { return k.Name() == n }) && !slices.ContainsFunc(st.Members, func(m cke.MemberStatus) bool { return m.Name == n }) && !slices.ContainsFunc(st.Etcd.Members, func(m cke.Member) bool { return cmp.Or(m.Name, m.ID) == n }) {
+		gone = append(gone, cke.Destroyed{Name: n, IDs: strategy.DestroyedIDs(in, []string{n})})
+		if !slices.ContainsFunc(spec.Cluster.Nodes, func(k cke.Node) bool { return k.Name() == n }) && !slices.ContainsFunc(st.Members, func(m cke.MemberStatus) bool { return m.Name == n }) && !strategy.Listed(in, n) {
 			return refused(&cke.Error{Code: cke.CodeCannot, What: fmt.Sprintf("cluster %s has no node %s", name, n), Unchanged: true, Try: "ckecli node list"})
 		}
 	}
@@ -89,7 +96,7 @@ func runDelete(ctx context.Context, a *app, s store, name string, o deleteOption
 	if err != nil {
 		return err
 	}
-	if err := request(ctx, name, a.whoami(), o.destroyed...); errors.Is(err, cke.ErrConflict) {
+	if err := request(ctx, name, a.whoami(), gone...); errors.Is(err, cke.ErrConflict) {
 		return &cke.Error{Code: cke.CodeConflict, What: fmt.Sprintf("a restore of cluster %s was started meanwhile, so that a deletion would stop members", name), Unchanged: true,
 			Facts: []string{"ckecli restore --cancel starts again what it stopped"}, Try: "ckecli cluster delete " + name}
 	} else if err != nil {

@@ -196,7 +196,6 @@ func (r *restoring) planNodes(ctx context.Context) {
 	if unseen != nil {
 		st = cke.Status{}
 	}
-	r.order.DestroyedIDs = st.IDsOf(r.order.Destroyed)
 	id, err := r.store.Identity(ctx, r.cluster)
 	if err != nil {
 		id = cke.Identity{}
@@ -206,8 +205,10 @@ func (r *restoring) planNodes(ctx context.Context) {
 	} else if id.Incarnation != nil {
 		r.order.ShownIncarnation = id.Incarnation.ID
 	}
+	in := strategy.InputFrom(cke.Spec{Cluster: r.spec}, id, cke.Requests{}, st)
+	r.order.DestroyedIDs = strategy.DestroyedIDs(in, r.order.Destroyed)
 	if !p.Declared && unseen == nil && err == nil {
-		r.judge(strategy.InputFrom(cke.Spec{Cluster: r.spec}, id, cke.Requests{}, st))
+		r.judge(in)
 	}
 	for _, e := range st.Etcd.Endpoints {
 		p.Present = max(p.Present, e.Revision)

@@ -35,8 +35,8 @@ type specs interface {
 	SpecLog(ctx context.Context, cluster string) ([]cke.Spec, error)
 	Import(ctx context.Context, i storage.Imported, by string, at time.Time) (cke.Spec, error)
 	SetSpec(ctx context.Context, cluster string, c cke.Cluster, source []byte, by string, opts storage.SetOptions) (cke.Spec, error)
-	RequestDelete(ctx context.Context, cluster, by string, destroyed ...string) error
-	DeleteDeclaration(ctx context.Context, cluster, by string, destroyed ...string) error
+	RequestDelete(ctx context.Context, cluster, by string, destroyed ...cke.Destroyed) error
+	DeleteDeclaration(ctx context.Context, cluster, by string, destroyed ...cke.Destroyed) error
 	CancelDelete(ctx context.Context, cluster string) error
 	RequestApply(ctx context.Context, cluster, by string, interrupt bool) (generation int64, err error)
 	WatchCluster(ctx context.Context, cluster string) <-chan storage.ClusterState

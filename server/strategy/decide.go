@@ -25,10 +25,10 @@ type Input struct {
 	Deletion string
 	// Sealed: the deletion can no longer be canceled, and nodes are being marked.
 	Sealed bool
-	// Destroyed names the nodes that a deletion does not wait for.
-	Destroyed []string
-	Identity  cke.Identity
-	Seen      cke.Observation
+	// Destroyed names the nodes that a deletion does not wait for, DestroyedIDs see cke.Spec.
+	Destroyed, DestroyedIDs []string
+	Identity                cke.Identity
+	Seen                    cke.Observation
 	// Requests is what operators requested.
 	Requests cke.Requests
 	// Backup is the status of the backups; nil: none are taken, or nothing is known yet.

@@ -52,6 +52,10 @@ func deleteCluster(in *Input) verdict {
 		}
 	}
 	foreign, couldServe := in.leftByDeletion(joins)
+	if fact := in.quorumOf(in.goneIn(in.deletion()), in.foreignGone(in.deletion())); fact != "" && served == nil && !slices.ContainsFunc(foreign, func(p cke.Problem) bool { return p.Code == cke.CodeFence }) && !in.Sealed {
+		served = append(served, cke.Problem{Code: cke.CodeFence, Message: "what --destroyed names still serves: " + fact,
+			Remedy: fmt.Sprintf("switch it off; or ckecli cluster delete %s --cancel", in.Spec.Name)})
+	}
 	if couldServe { // else they can serve nothing once the rest is stopped
 		blockers = slices.Concat(blockers, served, foreign)
 	}
@@ -69,7 +73,7 @@ func deleteCluster(in *Input) verdict {
 		return wait("deletion waits: "+list(blockers), blockers...)
 	}
 	del := op.DeleteCluster{Joins: joins, Nodes: answering(in), Gone: gone, Deletion: in.Deletion, Down: in.downFor(joins), Sealed: in.Sealed}
-	del.Foreign = in.unstopped(cke.RestoreOrder{Destroyed: in.Destroyed})
+	del.Foreign, del.Excused = in.unstopped(in.deletion()), in.excused()
 	if gone != nil || del.Foreign != nil {
 		del.CouldServe = couldServe
 	}
@@ -193,9 +197,10 @@ func (in *Input) madeFor(n cke.NodeStatus, c cke.Container, m cke.Member) bool {
 
 // foreignLeft is why a deletion waits for a foreign member; nil: it does not.
 func (in *Input) foreignLeft(m cke.Member) *cke.Problem {
-	name, cancel := nameOf(m), fmt.Sprintf("ckecli cluster delete %s --cancel", in.Spec.Name)
+	name, cancel := in.calledDestroyed(in.deletion(), m.ID), fmt.Sprintf("ckecli cluster delete %s --cancel", in.Spec.Name)
 	switch {
-	case !slices.Contains(in.Destroyed, name):
+	case name == "":
+		name = in.nameable(in.deletion(), m)
 		return &cke.Problem{Code: cke.CodeStranger, Node: name, Message: fmt.Sprintf("a deletion does not stop the foreign member at %s, which could serve without those that it stops", hostOf(m)),
 			Remedy: fmt.Sprintf("remove it with etcdctl; if it is gone for good: ckecli cluster delete %s --destroyed %s; or %s", in.Spec.Name, name, cancel)}
 	case in.answersAs(m.ID):

@@ -12,6 +12,7 @@ import (
 // What a deletion does not stop must not serve on: it counts the voters that etcd listed last, foreign ones included, and no membership that
 // ended long ago.
 func TestDecide_DeletesOnlyWhatCannotServeWithoutIt(t *testing.T) {
+	noQuorum := func(s *scene) { s.Seen.Etcd.Quorate, s.Seen.Etcd.MembersSource = false, cke.MembersLocal }
 	deleting := func(s *scene, destroyed ...string) *scene { s.Deleting, s.Destroyed = true, destroyed; return s }
 	// ended has the last membership end, with its node silent; listed: etcd still lists it.
 	ended := func(s *scene, listed bool) *scene {
@@ -37,7 +38,10 @@ func TestDecide_DeletesOnlyWhatCannotServeWithoutIt(t *testing.T) {
 		{"the one that ended is listed still", deleting(ended(formed(3), true).silentNode(2), "n2", "n3"), []string{"CKE313 n2"}},
 		{"foreign voters are a quorum", deleting(formed(3).stranger("f1", "f2", "f3", "f4")), all},
 		{"foreign voters could be a quorum with one that is named as destroyed", deleting(formed(3).stranger("f1", "f2").silent(3), "n3"), []string{"CKE307 f1", "CKE307 f2"}},
-		{"the operator names them, too", deleting(formed(3).stranger("f1", "f2").silent(3), "n3", "f1", "f2"), nil},
+		{"the operator names them, too, and a quorum answers that has one of them", deleting(formed(3).stranger("f1", "f2").silent(3), "n3", "f1", "f2"), []string{"CKE313 "}},
+		{"the operator names them, too, and there is no quorum", deleting(formed(3).stranger("f1", "f2").silent(3).with(noQuorum), "n3", "f1", "f2"), nil},
+		{"they have the names of nodes", deleting(formed(3).stranger("n2", "n3", "x").silent(2, 3).with(noQuorum), "n2", "n3", "x"), []string{"CKE307 id-n2", "CKE307 id-n3"}},
+		{"one is named by an id that it does not have any more", deleting(formed(3).stranger("f1", "f2").silent(3).with(noQuorum).with(func(s *scene) { s.DestroyedIDs = []string{"id-f1", "old"} }), "n3", "f1", "f2"), []string{"CKE307 id-f2"}},
 		{"one of those answers", deleting(formed(3).stranger("f1", "f2").silent(3).with(func(s *scene) {
 			s.Seen.Etcd.Endpoints = append(s.Seen.Etcd.Endpoints, cke.EndpointStatus{URL: "https://10.9.9.9:2379", MemberID: "id-f1", ClusterID: s.endpoint(1).ClusterID})
 		}), "n3", "f1", "f2"), []string{"CKE313 f1"}},

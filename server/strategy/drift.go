@@ -151,7 +151,7 @@ func (in *Input) underRestore() op.Restore {
 	if inc == nil || inc.State != cke.Restoring {
 		return op.Restore{}
 	}
-	return op.Restore{Incarnation: inc.ID, Gone: gone(in, inc.Restore.Order, nil), Started: true}
+	return op.Restore{Incarnation: inc.ID, Gone: gone(in, in.recorded(inc.Restore, inc.Restore.Order), nil), Started: true}
 }
 
 // down reports whether a member was started, does not start although its node answers and its data may be there, and may

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 
 	"cke"
 	"cke/op"
@@ -206,7 +205,7 @@ func besideOld(in *Input, o cke.RestoreOrder) *cke.Error {
 		return nil
 	}
 	why := oldVotes(in, "a restore or a recovery")
-	why.Facts = append(answer, "only if its machine is switched off or wiped for good: "+destroyedFlags(may))
+	why.Facts = append(answer, "only if its machine is switched off or wiped for good: "+in.flagsOf(o, may))
 	return why
 }
 
@@ -214,22 +213,6 @@ func besideOld(in *Input, o cke.RestoreOrder) *cke.Error {
 // put on record. What has just answered is not.
 func (in *Input) gone(o cke.RestoreOrder, id string) bool {
 	return in.calledDestroyed(o, id) != "" && !in.answersAs(id)
-}
-
-// calledDestroyed is the name by which an order calls a member destroyed that no membership names: as a list has it or as it was put on record;
-// "": it does not.
-func (in *Input) calledDestroyed(o cke.RestoreOrder, id string) string {
-	for _, m := range in.allListed() {
-		if m.ID == id && o.Means(m, nil) {
-			return nameOf(m)
-		}
-	}
-	for _, f := range in.Identity.Unstopped(nil) {
-		if f.ID == id && slices.Contains(o.Destroyed, f.Name) {
-			return f.Name
-		}
-	}
-	return ""
 }
 
 // oldMembers are those of the old cluster of an import that is under way, or was before a restore.
@@ -252,14 +235,6 @@ func (in *Input) oldListed() []cke.OldMember {
 		return nil
 	}
 	return inc.OldListed(in.listsOf(inc.BeforeRestores().ID)[0].Members)
-}
-
-func destroyedFlags(old []cke.OldMember) string {
-	var flags []string
-	for _, o := range old {
-		flags = append(flags, "--destroyed "+o.Name)
-	}
-	return strings.Join(flags, " ")
 }
 
 // oldStatus says what a member of the old cluster is, in its row.

@@ -5,7 +5,7 @@ import "cke"
 // NewInput makes an Input from what is stored and what was observed. Only this makes one of a real cluster, so the loop,
 // plans and the command line decide on the same facts. backup is nil if none are taken.
 func NewInput(spec cke.Spec, id cke.Identity, asked cke.Requests, seen cke.Observation, backup *cke.BackupStatus, before cke.Status) Input {
-	in := Input{Spec: id.Incarnation.Importing().Wants(spec.Wanted()), Generation: spec.Generation, SetAt: spec.SetAt, Deleting: spec.Deleting(), DeletionAt: spec.DeleteRequestedAt, Deletion: spec.DeletionID(), Sealed: !spec.DeleteSealedAt.IsZero(), Destroyed: spec.Destroyed, Identity: id,
+	in := Input{Spec: id.Incarnation.Importing().Wants(spec.Wanted()), Generation: spec.Generation, SetAt: spec.SetAt, Deleting: spec.Deleting(), DeletionAt: spec.DeleteRequestedAt, Deletion: spec.DeletionID(), Sealed: !spec.DeleteSealedAt.IsZero(), Destroyed: spec.Destroyed, DestroyedIDs: spec.DestroyedIDs, Identity: id,
 		Seen: seen, Requests: asked, Backup: backup, Before: before}
 	if old := id.Incarnation.Importing(); old != nil && old.Reverting {
 		whole := spec.Wanted()

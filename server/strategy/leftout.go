@@ -20,6 +20,8 @@ type ballot struct {
 	sure, maybe []string
 	// changing: nobody says that the list is the newest, so that a voter may have been removed since.
 	changing bool
+	// strangers are those of them that no membership names.
+	strangers []cke.Member
 }
 
 // of returns of how many voters those that may continue could be a quorum; 0: of none.
@@ -52,6 +54,13 @@ func couldServe(in *Input, o cke.RestoreOrder) *cke.Error {
 		e := &cke.Error{Code: cke.CodeFence, What: "cannot restore: the nodes left out could still form a quorum of the cluster as it was",
 			Facts: []string{fmt.Sprintf("%s may still run, and could be %d of %d members; %d are a quorum", and(b.out()), min(len(b.out()), n), n, quorum.Of(n)),
 				"name a machine that is switched off or wiped for good with --destroyed NODE"}}
+		var names []string
+		for _, m := range b.strangers {
+			names = append(names, in.nameable(o, m))
+		}
+		if names != nil {
+			e.Facts = append(e.Facts, "members that no membership of cke names, if they are gone for good: "+flags(names))
+		}
 		for _, s := range in.Seen.Nodes {
 			if slices.Contains(o.Destroyed, s.Node.Name()) && in.stillRuns(s) {
 				e.Facts = append(e.Facts, fmt.Sprintf("%s was named as destroyed, answers and runs a member: stop its container or switch the machine off", s.Node.Name()))
@@ -122,8 +131,12 @@ func (in *Input) ballot(l cke.MemberList, joins []cke.Join, goesOn func(cke.Join
 	}
 	for _, m := range list {
 		ours := slices.ContainsFunc(joins, func(j cke.Join) bool { return in.is(m, j) })
-		if !ours && !in.onceOurs(m) {
-			b.count(nameOf(m), !m.Learner, strangerGoesOn(m))
+		if ours || in.onceOurs(m) {
+			continue
+		}
+		goes := strangerGoesOn(m)
+		if b.count(in.shown(m), !m.Learner, goes); goes {
+			b.strangers = append(b.strangers, m)
 		}
 	}
 	return b

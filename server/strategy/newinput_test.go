@@ -18,7 +18,7 @@ func TestInputFrom_LeavesOutNothingThatALeaderReports(t *testing.T) {
 	s.Inventory = &cke.InventoryStatus{Reason: "as it is"}
 	s.Requests.Applied = 1
 	reported := strategy.Report(s.Input, strategy.Decide(s.Input), cke.Status{})
-	spec := cke.Spec{Cluster: s.Spec, Generation: s.Generation, SetAt: time.Now(), Destroyed: []string{"n9"}, DeleteRequestedAt: time.Now(), DeleteSealedAt: time.Now()}
+	spec := cke.Spec{Cluster: s.Spec, Generation: s.Generation, SetAt: time.Now(), Destroyed: []string{"n9"}, DestroyedIDs: []string{"9"}, DeleteRequestedAt: time.Now(), DeleteSealedAt: time.Now()}
 	in := reflect.ValueOf(strategy.InputFrom(spec, s.Identity, s.Requests, reported))
 	for i := range in.NumField() {
 		f := in.Type().Field(i)

@@ -104,7 +104,7 @@ func quorumProblem(in *Input) *cke.Problem {
 		return nil
 	}
 	if may := in.oldListed(); may != nil { // a recovery could leave the old cluster behind
-		p.Remedy = first + ", also those of the old cluster; only if these are gone for good, and no quorum is left: ckecli recover " + destroyedFlags(may)
+		p.Remedy = first + ", also those of the old cluster; only if these are gone for good, and no quorum is left: ckecli recover " + in.flagsOf(cke.RestoreOrder{}, may)
 		return p
 	}
 	switch gone, aside := n-need+1, len(in.Identity.Joins)-len(cke.Chosen(in.Identity.Joins)); {

@@ -124,7 +124,7 @@ func RestoreRefusal(in Input, o cke.RestoreOrder) *cke.Error {
 }
 
 func refusalOf(in *Input, o cke.RestoreOrder, founders []cke.Node) *cke.Error {
-	for _, why := range []*cke.Error{besideOld(in, o), heldRequests(in), wrongClock(in), laterThan(in, o), endedSince(in, o), wouldServeOn(in, o), removedBefore(in, o), unknownNodes(in, o), misnamedNodes(in, o), volumesElsewhere(in, o), noFounders(in, founders), stillThere(in, o), unfenceable(in, o), couldServe(in, o), notFree(in, founders), noSurvivor(in, o), notStorable(in, o)} {
+	for _, why := range []*cke.Error{besideOld(in, o), heldRequests(in), wrongClock(in), laterThan(in, o), endedSince(in, o), wouldServeOn(in, o), removedBefore(in, o), unknownNodes(in, o), ambiguous(in, o), misnamedNodes(in, o), volumesElsewhere(in, o), noFounders(in, founders), stillThere(in, o), unfenceable(in, o), couldServe(in, o), notFree(in, founders), noSurvivor(in, o), notStorable(in, o)} {
 		if why != nil {
 			why.Unchanged = true
 			return why
@@ -273,8 +273,8 @@ func removedBefore(in *Input, o cke.RestoreOrder) *cke.Error {
 func unknownNodes(in *Input, o cke.RestoreOrder) *cke.Error {
 	for _, name := range slices.Concat(o.Without, o.Destroyed) {
 		_, declared := in.Spec.Node(name)
-		stranger := slices.ContainsFunc(slices.Concat(in.allListed(), membersIn(in.copiedLists())), func(m cke.Member) bool { return nameOf(m) == name })
-		old := slices.ContainsFunc(in.oldMembers(), func(m cke.OldMember) bool { return m.Name == name })
+		stranger := slices.ContainsFunc(slices.Concat(in.allListed(), membersIn(in.copiedLists())), func(m cke.Member) bool { return nameOf(m) == name || m.ID == name })
+		old := slices.ContainsFunc(in.oldMembers(), func(m cke.OldMember) bool { return m.Name == name || m.ID == name })
 		if !declared && !stranger && !old && !slices.ContainsFunc(in.Identity.MayRun(), func(j cke.Join) bool { return j.Node.Name() == name }) {
 			return &cke.Error{Code: cke.CodeConfig, What: fmt.Sprintf("cluster %s has no node %s", in.Spec.Name, name), Try: "ckecli node list"}
 		}

@@ -137,7 +137,7 @@ func restoring(in *Input) verdict {
 	if blockers != nil {
 		return wait("the restore waits: "+list(blockers), blockers...)
 	}
-	return act(op.Restore{Incarnation: inc.ID, Founders: founders, Fence: fence, Gone: gone(in, inc.Restore.Order, fence), Known: in.readSince(), Started: started}, "the cluster continues from "+inc.Restore.Order.Describe())
+	return act(op.Restore{Incarnation: inc.ID, Founders: founders, Fence: fence, Gone: gone(in, in.recorded(inc.Restore, inc.Restore.Order), fence), Called: in.calls(inc.Restore), Known: in.readSince(), Started: started}, "the cluster continues from "+inc.Restore.Order.Describe())
 }
 
 // restoredMembers are those of a restore under way, and why the rest can do nothing now.
@@ -233,7 +233,7 @@ func silentBefore(in *Input, which func(cke.Join) bool) []cke.Problem {
 		}
 		silent = append(silent, p)
 	}
-	for _, f := range in.unstopped(rest.Order) {
+	for _, f := range in.unstopped(in.recorded(rest, rest.Order)) {
 		if slices.Contains(rest.Returned, f.Name) {
 			silent = append(silent, cke.Problem{Code: cke.CodeFence, Node: f.Name, Message: fmt.Sprintf("it was named as destroyed, and its member has answered since at %s: no restore stops it", f.URL),
 				Remedy: "switch it off, and restore again: ckecli restore --destroyed " + f.Name})

@@ -96,7 +96,7 @@ func (in *Input) Sightings() (seen, over []cke.Sighting) {
 		note(id, in.seenThough(cke.RestoreOrder{Destroyed: in.names()}))
 	}
 	if in.Deleting && !in.Sealed {
-		note(in.Deletion, in.seenThough(cke.RestoreOrder{Destroyed: in.Destroyed}))
+		note(in.Deletion, in.seenThough(in.deletion()))
 	}
 	var count []cke.Sighting // not on the record of their restores yet
 	for inc := in.Identity.Incarnation; inc != nil && inc.State == cke.Restoring && inc.Restore != nil; inc = inc.Restore.Before {
@@ -123,6 +123,9 @@ func (in *Input) names() (all []string) {
 	}
 	for _, j := range in.Identity.MayRun() {
 		all = append(all, j.Node.Name())
+	}
+	for _, m := range in.named() {
+		all = append(all, m.ID)
 	}
 	return all
 }
@@ -175,7 +178,7 @@ func (in *Input) seenBeside(rest *cke.Restoration) (nodes []string) {
 			add(j)
 		}
 	}
-	for _, f := range in.unstopped(rest.Believed()) {
+	for _, f := range in.unstopped(in.recorded(rest, rest.Believed())) {
 		if in.seesFormer(f) && !slices.Contains(nodes, f.Name) {
 			nodes = append(nodes, f.Name)
 		}
