@@ -33,7 +33,7 @@ type Restore struct {
 	// Fence are memberships and containers that must no longer run before a member is started.
 	Fence []cke.Join
 	// Gone are members that the order calls destroyed, and that no restore stops: on nodes that do not answer, of an old cluster, or foreign.
-	Gone []cke.Former
+	Gone   []cke.Former
 	Called map[string]string // by which name the order calls members of the lists that are known destroyed, by their ids
 	// Known are the member lists of what it replaces that were read since the one on record, where they differ: one of them may be the newest.
 	Known []cke.MemberList
