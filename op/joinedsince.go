@@ -173,19 +173,27 @@ func replaces(id cke.Identity, j cke.Join, s cke.EndpointStatus) bool {
 	return s.ClusterID != "" && s.ClusterID != id.Incarnation.ClusterID && (j.MemberID == "" || j.MemberID == s.MemberID)
 }
 
-// peers are the peer URLs of containers that the restore stops, on the nodes that they were made for, where a record does not have the id of the
-// member. One that does not run is only there for that if nothing answers in its place: an operator may have added a member of their own at its URLs.
-func (r Restore) peers(ctx context.Context, e Env, id cke.Identity) (urls []string) {
+// peers are the peer URLs of memberships that the restore stops, where a record does not have the id of the member: of containers on the nodes that
+// they were made for, and, of a record that is no copy, of containers that are gone, each with the name that the member then has. What does not run is
+// only there for that if nothing answers in its place: an operator may have added a member of their own at its URLs.
+func (r Restore) peers(ctx context.Context, e Env, id cke.Identity) map[string]string {
+	copied, urls := id.Incarnation.OnlyCopied(), map[string]string{}
 	for _, j := range r.Fence {
-		if j.MemberID != "" && !id.Incarnation.OnlyCopied() {
+		if j.MemberID != "" && !copied {
 			continue
 		}
 		c, err := e.Machines.Machine(j.Node).Container(ctx, j)
+		if errors.Is(err, cke.ErrNotFound) && !copied {
+			if e.Etcd.Endpoint(ctx, j.ClientURL()).ClusterID == "" {
+				urls[j.PeerURL()] = j.Member
+			}
+			continue
+		}
 		if host, _ := cke.HostPort(c.PeerURL()); err != nil || host != j.Node.Address {
 			continue
 		}
 		if c.Running() || e.Etcd.Endpoint(ctx, c.ClientURL()).ClusterID == "" {
-			urls = append(urls, c.PeerURL())
+			urls[c.PeerURL()] = ""
 		}
 	}
 	return urls
@@ -197,8 +205,8 @@ func (r Restore) LeavesQuorum(id cke.Identity, list cke.MemberList) error {
 	return r.leavesQuorum(id, list, nil)
 }
 
-// leavesQuorum is LeavesQuorum; members at some peer URLs are stopped, too.
-func (r Restore) leavesQuorum(id cke.Identity, list cke.MemberList, peers []string) error {
+// leavesQuorum is LeavesQuorum; members at some peer URLs are stopped, too, if they have the name there, where there is one.
+func (r Restore) leavesQuorum(id cke.Identity, list cke.MemberList, peers map[string]string) error {
 	order := id.Incarnation.Restore.Believed()
 	voters, learners, stay, flags, first := 0, 0, []string{}, []string{}, ""
 	for _, m := range list.Members {
@@ -208,7 +216,10 @@ func (r Restore) leavesQuorum(id cke.Identity, list cke.MemberList, peers []stri
 		stopped := slices.ContainsFunc(slices.Concat(r.Fence, id.Ended), func(j cke.Join) bool {
 			stays := indexOf(r.Fence, j.ID) < 0 && slices.ContainsFunc(id.Superseded(), func(s cke.Join) bool { return s.ID == j.ID }) && id.NameIn(order.Destroyed, j) == ""
 			return j.MemberID != "" && m.ID == j.MemberID && !stays
-		}) || slices.ContainsFunc(m.PeerURLs, func(url string) bool { return slices.Contains(peers, url) })
+		}) || slices.ContainsFunc(m.PeerURLs, func(url string) bool {
+			name, at := peers[url]
+			return at && (name == "" || name == m.Name)
+		})
 		gone := slices.Contains(order.Destroyed, r.Called[m.ID]) // what was seen since is not among them any more
 		switch {
 		case stopped || gone:
