@@ -124,3 +124,69 @@ func TestPrune_KeepsTheUsersBesideAFullOfTheSameRevisionThatIsDatedInTheFuture(t
 		}
 	}
 }
+
+// A delta after the full that a drill proved is damaged. The deltas after it are kept because no drill has tried a later full, so a full that leads to them
+// is kept, too, as after a gap: else nothing is left once the newest full is found wrong.
+func TestPrune_KeepsWhatLeadsToDeltasAfterADeltaThatIsDamaged(t *testing.T) {
+	t.Parallel()
+	for _, head := range []bool{true, false} {
+		b := backuptest.NewMemory()
+		r := begin(t, b, nil)
+		ctx := etcdtest.Context(t)
+		st := r.Store()
+		st.Whole = new(backup.Whole)
+		put := func() (revision int64) {
+			revision = r.Put("k", "1")
+			r.Flush()
+			return revision
+		}
+		put()
+		fullNow(t, r)
+		if _, err := st.Drill(ctx, backup.At{}, nil); err != nil {
+			t.Fatal(err)
+		}
+		damaged := put()
+		fullNow(t, r)
+		revisions := []int64{put(), put()}
+		newest := fullNow(t, r)
+		revisions = append(revisions, put())
+		if err := r.Stop(); err != nil {
+			t.Fatal(err)
+		}
+		l, err := st.Lineage(ctx, "a1b2")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range l.Streams {
+			for _, d := range s.Deltas {
+				if d.Revision == damaged {
+					data := b.Get(d.Name())
+					if head {
+						data[40] ^= 1
+					} else {
+						data[len(data)-2] ^= 1
+					}
+					b.Set(d.Name(), data)
+				}
+			}
+		}
+		restored := func(what string) {
+			for _, revision := range revisions {
+				if _, err := st.Extract(ctx, backup.At{Revision: revision}, filepath.Join(t.TempDir(), "out"), backup.ExtractOptions{CheckHash: true}); err != nil {
+					t.Errorf("head %t, %s: revision %d: %v", head, what, revision, err)
+				}
+			}
+		}
+		restored("before the prune")
+		plan, err := st.Prune(ctx, cke.Retention{Last: 1}, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		restored("after the prune")
+		t.Logf("deleted %v", plan.Delete)
+		if err := b.Delete(ctx, newest.Place.Name()); err != nil { // as if a drill found it wrong
+			t.Fatal(err)
+		}
+		restored("after the newest full was lost")
+	}
+}
