@@ -1,7 +1,10 @@
 package take_test
 
 import (
+	"context"
+	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -188,5 +191,159 @@ func TestPrune_KeepsWhatLeadsToDeltasAfterADeltaThatIsDamaged(t *testing.T) {
 			t.Fatal(err)
 		}
 		restored("after the newest full was lost")
+	}
+}
+
+// repeats is a target whose listings still have an object that was deleted a moment ago.
+type repeats struct {
+	*backuptest.Memory
+	gone backup.Object
+}
+
+func (b repeats) List(ctx context.Context, prefix string) ([]backup.Object, error) {
+	objects, err := b.Memory.List(ctx, prefix)
+	if strings.HasPrefix(b.gone.Name, prefix) {
+		objects = append(objects, b.gone)
+		slices.SortFunc(objects, func(a, b backup.Object) int { return strings.Compare(a.Name, b.Name) })
+	}
+	return objects, err
+}
+
+// Two fulls lead to the deltas after a gap. A listing still names one of them that is gone: the other one stays.
+func TestPrune_AFullThatIsGoneAndStillListedLeadsToNothing(t *testing.T) {
+	t.Parallel()
+	ctx := etcdtest.Context(t)
+	b := backuptest.NewMemory()
+	r, st, first := afterAGap(t, b)
+	r.Put("b", "1")
+	c := taketest.Config(r.Server, b)
+	c.Scratch = t.TempDir()
+	gone, err := take.Full(ctx, c) // within a delta
+	if err != nil || gone.Last != first.Last+1 {
+		t.Fatal(gone, first, err)
+	}
+	r.Put("b", "2")
+	r.Flush()
+	revision := r.Put("b", "3")
+	r.Flush()
+	fullNow(t, r)
+	r.Put("c", "1")
+	r.Flush()
+	if err := r.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	objects, err := b.List(ctx, gone.Place.Name())
+	if err != nil || len(objects) != 1 {
+		t.Fatal(objects, err)
+	}
+	if err := b.Delete(ctx, gone.Place.Name()); err != nil {
+		t.Fatal(err)
+	}
+	restored := func(what string) {
+		if _, err := st.Extract(ctx, backup.At{Revision: revision - 1}, filepath.Join(t.TempDir(), "out"), backup.ExtractOptions{CheckHash: true}); err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	restored("before the prune")
+	lag := &backup.Store{Bucket: repeats{b, objects[0]}, Cluster: "prod", Scratch: t.TempDir(), Whole: new(backup.Whole)}
+	plan, err := lag.Prune(ctx, cke.Retention{Last: 1}, false)
+	t.Logf("kept %v, deleted %v, %v", plan.Keep, plan.Delete, err)
+	restored("after the prune")
+}
+
+// Deltas are held because one of them is protected. What they are restored from is a sound full, though a damaged one is nearer.
+func TestPrune_AProtectedDeltaKeepsAFullThatIsSound(t *testing.T) {
+	t.Parallel()
+	ctx := etcdtest.Context(t)
+	b := backuptest.NewMemory()
+	r := begin(t, b, nil)
+	st := r.Store()
+	st.Whole = new(backup.Whole)
+	put := func() int64 {
+		revision := r.Put("k", "1")
+		r.Flush()
+		return revision
+	}
+	put()
+	put()
+	damaged := fullNow(t, r)
+	revision := put()
+	put()
+	fullNow(t, r)
+	put()
+	if err := r.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	data := b.Get(damaged.Place.Name())
+	data[40] ^= 1
+	b.Set(damaged.Place.Name(), data)
+	restored := func(what string) {
+		if _, err := st.Extract(ctx, backup.At{Revision: revision}, filepath.Join(t.TempDir(), "out"), backup.ExtractOptions{CheckHash: true}); err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	restored("before the prune")
+	st.Bucket = protecting{b, fmt.Sprintf("-%020d.cke", revision)}
+	plan, err := st.Prune(ctx, cke.Retention{Last: 1}, false)
+	t.Logf("held %v, deleted %v, %v", plan.Held, plan.Delete, err)
+	if len(plan.Held) == 0 {
+		t.Fatal("nothing was held")
+	}
+	restored("after the prune")
+}
+
+// protecting is a target that refuses to delete what has a name that ends so.
+type protecting struct {
+	*backuptest.Memory
+	ending string
+}
+
+func (b protecting) Delete(ctx context.Context, name string) error {
+	if strings.HasSuffix(name, b.ending) {
+		return backup.ErrProtected
+	}
+	return b.Memory.Delete(ctx, name)
+}
+
+// The clocks of two daemons differ: the full of a later revision, with newer users and roles, is dated before the one of the earlier revision. A copy of
+// the newest full has them, or a restore from it says that it has not.
+func TestCopy_TheUsersOfALaterRevisionThatIsDatedEarlier(t *testing.T) {
+	t.Parallel()
+	ctx := etcdtest.Context(t)
+	s := etcdtest.Start(t, etcdtest.Options{})
+	(&taketest.Rig{T: t, Server: s}).Put("a", "1")
+	c := taketest.Config(s, backuptest.NewMemory())
+	ahead := c
+	ahead.Now = func() time.Time { return time.Now().Add(5 * time.Minute) }
+	r := taketest.Start(t, s, ahead)
+	r.Await(take.FullStored)
+	r.Put("b", "1")
+	r.Flush()
+	if err := r.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Client.UserAdd(ctx, "later", "secret"); err != nil {
+		t.Fatal(err)
+	}
+	r = taketest.Start(t, s, c)
+	r.Put("c", "1")
+	r.Flush()
+	users, err := r.Taker.Full(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	to := &backup.Store{Bucket: backuptest.NewMemory(), Cluster: "prod", Scratch: t.TempDir()}
+	if _, err := r.Store().Copy(ctx, to.Bucket, backup.CopyFilter{Since: time.Now().Add(time.Minute)}); err != nil {
+		t.Fatal(err)
+	}
+	x, err := to.Extract(ctx, backup.At{}, filepath.Join(t.TempDir(), "out"), backup.ExtractOptions{CheckHash: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if x.Full != users.Place.ID() && len(x.Notes) == 0 {
+		t.Errorf("revision %d from %s, want %d from %s; notes %q", x.Revision, x.Full, users.Last, users.Place.ID(), x.Notes)
 	}
 }
