@@ -286,3 +286,20 @@ func dump(t *testing.T, w *pastWorld, l Lineage, gone map[string]bool) {
 		}
 	}
 }
+
+// The newest full is damaged: what stays as the newest of its incarnation, whatever its age, is the newest that is sound.
+func TestPlanPrune_TheNewestFullThatStaysIsSound(t *testing.T) {
+	now := time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)
+	l := Lineage{Name: "a1b2"}
+	for i := range int64(2) {
+		at := now.Add(time.Duration(i-10) * time.Hour)
+		l.Fulls = append(l.Fulls, Entry{Place: FullPlace("prod", l.Name, 1+i, at), ModTime: at})
+	}
+	l.useless = map[string]string{l.Fulls[1].Name(): "damaged"}
+	for _, p := range []cke.Retention{{MaxAge: cke.Duration(time.Hour)}, {Last: 1, MaxAge: cke.Duration(time.Hour)}} {
+		plan := PlanPrune([]Lineage{l}, nil, p, now)
+		if named(plan.Delete)[l.Fulls[0].Name()] {
+			t.Errorf("%+v: the only sound full is deleted: %+v", p, plan)
+		}
+	}
+}
