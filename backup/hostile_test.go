@@ -1,0 +1,166 @@
+package backup_test
+
+import (
+	"errors"
+	"path/filepath"
+	"testing"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"cke"
+	"cke/backup"
+	"cke/backup/backuptest"
+	"cke/backup/internal/etcdtest"
+	"cke/backup/internal/taketest"
+	"cke/backup/take"
+)
+
+var _ = cke.Retention{}
+
+// wrongAlike makes the newest full wrong, with a hash that is equal to its data: the member that gave both had gone wrong. Only the newest delta has
+// another hash, which is right.
+func wrongAlike(t *testing.T, f *fixture) (wrong string) {
+	t.Helper()
+	ctx := etcdtest.Context(t)
+	fulls, deltas := f.objects(t)
+	name := wrongContent(t, f, fulls[1])
+	out := filepath.Join(t.TempDir(), "wrong")
+	if _, err := f.store(t, f.bucket).Extract(ctx, backup.At{Full: place(t, name).ID()}, out, backup.ExtractOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	rehead(t, f.bucket, name, func(h *backup.Header) {
+		if len(h.Hashes) != 1 {
+			t.Fatal(h.Hashes)
+		}
+		got, err := backup.HashSnapshot(ctx, out, h.Hashes[0].Revision, h.Hashes[0].Compacted)
+		if err != nil || got == h.Hashes[0] {
+			t.Fatal(got, err)
+		}
+		h.Hashes[0] = got
+	})
+	for _, d := range deltas {
+		rehead(t, f.bucket, d, func(h *backup.Header) {
+			if h.After, h.Base = nil, nil; h.Last != f.last {
+				h.Hashes = nil
+			}
+		})
+	}
+	return place(t, name).ID()
+}
+
+// A drill found the newest full wrong. Its hash is of the same member, and does not count against the sound full before it.
+func TestExtract_AHashOfAFullThatWasFoundWrongDoesNotCount(t *testing.T) {
+	f := makeFixture(t, false)
+	wrong := wrongAlike(t, f)
+	s := f.store(t, f.bucket)
+	x, err := s.Drill(etcdtest.Context(t), backup.At{}, nil)
+	if err != nil || x.Full == wrong || !x.HashChecked {
+		t.Fatalf("drill from %s: %v", x.Full, err)
+	}
+	for _, revision := range []int64{f.fulls[1], f.fulls[1] + 1, f.last - 1} {
+		x, err := f.compared(t, backup.At{Revision: revision})
+		if err != nil || x.Full == wrong {
+			t.Errorf("revision %d: from %s, %v", revision, x.Full, err)
+		}
+		if !errors.Is(err, backup.ErrHash) {
+			continue
+		}
+		out := filepath.Join(t.TempDir(), "out")
+		x, err = s.Extract(etcdtest.Context(t), backup.At{Revision: revision}, out, backup.ExtractOptions{CheckHash: true, IgnoreHash: true})
+		if err == nil && x.Full == wrong {
+			t.Errorf("revision %d with --ignore-hash: WRONG data from %s; notes %q", revision, x.Full, x.Notes)
+		}
+	}
+}
+
+// A hash of a full between is of before a compaction that deltas after it have.
+func TestExtract_AHashOfBeforeACompactionIsComparedRight(t *testing.T) {
+	for _, plain := range []bool{false, true} {
+		s := etcdtest.Start(t, etcdtest.Options{})
+		ctx := etcdtest.Context(t)
+		b := backuptest.NewMemory()
+		(&taketest.Rig{T: t, Server: s}).Put("a", "1")
+		r := taketest.Start(t, s, taketest.Config(s, b))
+		r.Await(take.FullStored)
+		put := func() (last int64) {
+			for _, k := range []string{"a", "b", "c", "a"} {
+				last = r.Put(k, "x")
+			}
+			if _, err := s.Client.Delete(ctx, "b"); err != nil {
+				t.Fatal(err)
+			}
+			return last + 1
+		}
+		mid := put()
+		r.Flush()
+		if _, err := s.Client.Compact(ctx, mid-2, clientv3.WithCompactPhysical()); err != nil {
+			t.Fatal(err)
+		}
+		put()
+		h, err := r.Taker.Full(ctx)
+		if err != nil || len(h.Hashes) == 0 {
+			t.Fatal(h, err)
+		}
+		last := put()
+		r.Flush()
+		if _, err := s.Client.Compact(ctx, last-1, clientv3.WithCompactPhysical()); err != nil {
+			t.Fatal(err)
+		}
+		last = put()
+		r.Flush()
+		if err := r.Stop(); err != nil {
+			t.Fatal(err)
+		}
+		data := b.Get(h.Place.Name())
+		data[len(data)-10] ^= 1
+		b.Set(h.Place.Name(), data)
+		st := r.Store()
+		st.Plain = plain
+		for revision := h.Last; revision <= last; revision++ {
+			x, err := st.Extract(ctx, backup.At{Revision: revision}, filepath.Join(t.TempDir(), "out"), backup.ExtractOptions{CheckHash: true})
+			if err != nil || x.Compared == nil {
+				t.Errorf("plain %t revision %d: %v %v", plain, revision, x.Compared, err)
+			}
+		}
+		if _, err := st.Compact(ctx, backup.At{}, backup.CompactOptions{}); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// The first delta after a full is damaged.
+func TestCheck_TheFirstDeltaAfterAFullIsDamaged(t *testing.T) {
+	f := makeFixture(t, false)
+	_, deltas := f.objects(t)
+	f.bucket.Set(deltas[0], flip(f.bucket.Get(deltas[0]), 40))
+	defer func() {
+		if p := recover(); p != nil {
+			t.Errorf("panic: %v", p)
+		}
+	}()
+	report, err := f.store(t, f.bucket).Check(etcdtest.Context(t), "")
+	if err != nil || len(report.Findings) != 1 || report.Findings[0].Object != deltas[0] {
+		t.Errorf("%+v, %v", report.Findings, err)
+	}
+}
+
+// The newest full is wrong, and so is its hash, which the same member gave. The delta that ends with it has another hash of that revision, which is right:
+// one of the two is wrong, and a restore that follows the full's must not pass without a word.
+func TestExtract_TwoHashesOfOneRevisionThatDiffer(t *testing.T) {
+	f := makeFixture(t, false)
+	_, deltas := f.objects(t)
+	h, err := backup.ReadHeader(t.Context(), f.bucket, place(t, deltas[2]))
+	if err != nil || h.Last != f.fulls[1] {
+		t.Fatal(h, err)
+	}
+	right := h.Hashes
+	wrong := wrongAlike(t, f)
+	if len(right) == 0 {
+		t.Skip("the delta has no hash")
+	}
+	rehead(t, f.bucket, deltas[2], func(h *backup.Header) { h.Hashes, h.After, h.Base = right, nil, nil })
+	x, err := f.compared(t, backup.At{Revision: f.fulls[1]})
+	if err == nil && x.Full == wrong && len(x.Notes) == 0 {
+		t.Errorf("wrong data from %s, compared with %v, and the delta before it has %v; notes %q", x.Full, x.Compared, right, x.Notes)
+	}
+}
