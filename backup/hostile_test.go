@@ -128,22 +128,6 @@ func TestExtract_AHashOfBeforeACompactionIsComparedRight(t *testing.T) {
 	}
 }
 
-// The first delta after a full is damaged.
-func TestCheck_TheFirstDeltaAfterAFullIsDamaged(t *testing.T) {
-	f := makeFixture(t, false)
-	_, deltas := f.objects(t)
-	f.bucket.Set(deltas[0], flip(f.bucket.Get(deltas[0]), 40))
-	defer func() {
-		if p := recover(); p != nil {
-			t.Errorf("panic: %v", p)
-		}
-	}()
-	report, err := f.store(t, f.bucket).Check(etcdtest.Context(t), "")
-	if err != nil || len(report.Findings) != 1 || report.Findings[0].Object != deltas[0] {
-		t.Errorf("%+v, %v", report.Findings, err)
-	}
-}
-
 // The newest full is wrong, and so is its hash, which the same member gave. The delta that ends with it has another hash of that revision, which is right:
 // one of the two is wrong, and a restore that follows the full's must not pass without a word.
 func TestExtract_TwoHashesOfOneRevisionThatDiffer(t *testing.T) {
