@@ -1,7 +1,6 @@
 package backup_test
 
 import (
-	"errors"
 	"path/filepath"
 	"testing"
 
@@ -16,62 +15,6 @@ import (
 )
 
 var _ = cke.Retention{}
-
-// wrongAlike makes the newest full wrong, with a hash that is equal to its data: the member that gave both had gone wrong. Only the newest delta has
-// another hash, which is right.
-func wrongAlike(t *testing.T, f *fixture) (wrong string) {
-	t.Helper()
-	ctx := etcdtest.Context(t)
-	fulls, deltas := f.objects(t)
-	name := wrongContent(t, f, fulls[1])
-	out := filepath.Join(t.TempDir(), "wrong")
-	if _, err := f.store(t, f.bucket).Extract(ctx, backup.At{Full: place(t, name).ID()}, out, backup.ExtractOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	rehead(t, f.bucket, name, func(h *backup.Header) {
-		if len(h.Hashes) != 1 {
-			t.Fatal(h.Hashes)
-		}
-		got, err := backup.HashSnapshot(ctx, out, h.Hashes[0].Revision, h.Hashes[0].Compacted)
-		if err != nil || got == h.Hashes[0] {
-			t.Fatal(got, err)
-		}
-		h.Hashes[0] = got
-	})
-	for _, d := range deltas {
-		rehead(t, f.bucket, d, func(h *backup.Header) {
-			if h.After, h.Base = nil, nil; h.Last != f.last {
-				h.Hashes = nil
-			}
-		})
-	}
-	return place(t, name).ID()
-}
-
-// A drill found the newest full wrong. Its hash is of the same member, and does not count against the sound full before it.
-func TestExtract_AHashOfAFullThatWasFoundWrongDoesNotCount(t *testing.T) {
-	f := makeFixture(t, false)
-	wrong := wrongAlike(t, f)
-	s := f.store(t, f.bucket)
-	x, err := s.Drill(etcdtest.Context(t), backup.At{}, nil)
-	if err != nil || x.Full == wrong || !x.HashChecked {
-		t.Fatalf("drill from %s: %v", x.Full, err)
-	}
-	for _, revision := range []int64{f.fulls[1], f.fulls[1] + 1, f.last - 1} {
-		x, err := f.compared(t, backup.At{Revision: revision})
-		if err != nil || x.Full == wrong {
-			t.Errorf("revision %d: from %s, %v", revision, x.Full, err)
-		}
-		if !errors.Is(err, backup.ErrHash) {
-			continue
-		}
-		out := filepath.Join(t.TempDir(), "out")
-		x, err = s.Extract(etcdtest.Context(t), backup.At{Revision: revision}, out, backup.ExtractOptions{CheckHash: true, IgnoreHash: true})
-		if err == nil && x.Full == wrong {
-			t.Errorf("revision %d with --ignore-hash: WRONG data from %s; notes %q", revision, x.Full, x.Notes)
-		}
-	}
-}
 
 // A hash of a full between is of before a compaction that deltas after it have.
 func TestExtract_AHashOfBeforeACompactionIsComparedRight(t *testing.T) {

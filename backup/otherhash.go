@@ -23,7 +23,8 @@ func (k *leading) header(ctx context.Context, e Entry) *Header {
 func (s *Store) counts(h Header) bool { return !s.judges() || s.trusts(h.Signature) }
 
 // knowOthers takes in hashes of objects that are not read for a state: of the fulls between the one that it is restored from and the state, and
-// if there is none of the full's revision or later, of the delta that ends with the full. Where nothing is wrong, that is one header.
+// if there is none of the full's revision or later, of the delta that ends with the full. Where nothing is wrong, that is one header. A full that a drill
+// found wrong says nothing here, unless it is just damaged.
 func (x *Extracted) knowOthers(ctx context.Context, full Header) {
 	k, at := x.leading, full.Last
 	known := func() bool { return len(x.hashes) > 0 && x.hashes[len(x.hashes)-1].Revision >= at }
@@ -33,6 +34,9 @@ func (x *Extracted) knowOthers(ctx context.Context, full Header) {
 		}
 	}
 	for _, f := range k.lineage.Fulls {
+		if slices.Contains(k.doubted, f.ID()) {
+			continue
+		}
 		if at < f.Revision && f.Revision <= x.Revision || f.Revision == at && f.Name() != full.Place.Name() && !known() {
 			take(f)
 		}

@@ -115,6 +115,14 @@ func TestExtract_ComparesWithTheHashOfAFullThatIsSkipped(t *testing.T) {
 	if x, err := f.compared(t, backup.At{Revision: f.fulls[1] - 1}); err != nil || x.Compared != nil {
 		t.Errorf("a hash of a later revision than that restored: compared with %v, %v", x.Compared, err)
 	}
+	// It counts as well once a drill has found the full damaged.
+	s := f.store(t, f.bucket)
+	if _, err := s.Drill(etcdtest.Context(t), backup.At{}, nil); err != nil {
+		t.Fatal(err)
+	}
+	if v, err := s.LastVerified(etcdtest.Context(t), "a1b2"); err != nil || !slices.Equal(v.Damaged, []string{place(t, fulls[1]).ID()}) {
+		t.Fatalf("%+v, %v", v, err)
+	}
 	wrongContent(t, f, fulls[0])
 	if x, err := f.compared(t, backup.At{}); !errors.Is(err, backup.ErrHash) {
 		t.Errorf("wrong data from %s, compared with %v, %v", x.Full, x.Compared, err)

@@ -73,6 +73,7 @@ type leading struct {
 	lineage *Lineage
 	chains  []Chain            // of these fulls, the best first
 	heads   map[string]*Header // what was read of the lineage, by name; nil: it does not count
+	doubted []string           // as of the target
 	newest  UsersState
 	// late are the fulls, by name, that were complete after the time of the state.
 	late  map[string]bool
@@ -89,7 +90,7 @@ func (k *leading) users(c Chain) users {
 // no other process changes the order. Of a state at a time, fulls of its revision that were complete later come last: users may have been changed
 // since. One of an earlier revision was taken before the last change of the state, whatever the clocks.
 func (s *Store) byUsers(ctx context.Context, t *target) (*leading, error) {
-	of, k := map[string]UsersState{}, &leading{s: s, lineage: &t.lineage, heads: map[string]*Header{}, late: map[string]bool{}}
+	of, k := map[string]UsersState{}, &leading{s: s, lineage: &t.lineage, heads: map[string]*Header{}, doubted: t.doubted, late: map[string]bool{}}
 	var unread []string
 	since := int64(0) // the revision of a full from the cluster
 	for _, c := range t.chains {
