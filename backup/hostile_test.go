@@ -70,24 +70,3 @@ func TestExtract_AHashOfBeforeACompactionIsComparedRight(t *testing.T) {
 		}
 	}
 }
-
-// The newest full is wrong, and so is its hash, which the same member gave. The delta that ends with it has another hash of that revision, which is right:
-// one of the two is wrong, and a restore that follows the full's must not pass without a word.
-func TestExtract_TwoHashesOfOneRevisionThatDiffer(t *testing.T) {
-	f := makeFixture(t, false)
-	_, deltas := f.objects(t)
-	h, err := backup.ReadHeader(t.Context(), f.bucket, place(t, deltas[2]))
-	if err != nil || h.Last != f.fulls[1] {
-		t.Fatal(h, err)
-	}
-	right := h.Hashes
-	wrong := wrongAlike(t, f)
-	if len(right) == 0 {
-		t.Skip("the delta has no hash")
-	}
-	rehead(t, f.bucket, deltas[2], func(h *backup.Header) { h.Hashes, h.After, h.Base = right, nil, nil })
-	x, err := f.compared(t, backup.At{Revision: f.fulls[1]})
-	if err == nil && x.Full == wrong && len(x.Notes) == 0 {
-		t.Errorf("wrong data from %s, compared with %v, and the delta before it has %v; notes %q", x.Full, x.Compared, right, x.Notes)
-	}
-}
