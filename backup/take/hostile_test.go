@@ -17,41 +17,6 @@ import (
 	"cke/backup/take"
 )
 
-// Users and roles were changed before a time, and a key after it: the full that has them, and the delta that tells of them, are of later revisions than
-// the state. They may as well have been changed after the time, so a note has to say so.
-func TestExtract_NotesUsersChangedBeforeATimeThatAreInALaterFull(t *testing.T) {
-	t.Parallel()
-	s := etcdtest.Start(t, etcdtest.Options{})
-	ctx := etcdtest.Context(t)
-	bucket := backuptest.NewMemory()
-	(&taketest.Rig{T: t, Server: s}).Put("a", "1")
-	r := taketest.Start(t, s, taketest.Config(s, bucket))
-	before := r.Await(take.FullStored).Header
-	time.Sleep(20 * time.Millisecond)
-	if _, err := s.Client.UserAdd(ctx, "later", "secret"); err != nil {
-		t.Fatal(err)
-	}
-	time.Sleep(20 * time.Millisecond)
-	then := time.Now()
-	time.Sleep(20 * time.Millisecond)
-	r.Put("b", "1")
-	r.Flush()
-	users := r.Await(take.FullStored).Header
-	if err := r.Stop(); err != nil {
-		t.Fatal(err)
-	}
-	if users.AuthRevision <= before.AuthRevision || users.Last <= before.Last {
-		t.Fatal(users, before)
-	}
-	x, err := r.Store().Extract(ctx, backup.At{Time: then}, filepath.Join(t.TempDir(), "out"), backup.ExtractOptions{})
-	if err != nil || x.Revision != before.Last {
-		t.Fatal(x, err)
-	}
-	if !strings.Contains(strings.Join(x.Notes, "; "), "users and roles") {
-		t.Errorf("restored from %s at a time after the users were changed, notes %q", x.Full, x.Notes)
-	}
-}
-
 // A drill proved a full. Users and roles change while no key does, and the full for that has the same revision and a later date.
 func TestPrune_KeepsTheUsersBesideAVerifiedFullOfTheSameRevision(t *testing.T) {
 	t.Parallel()
