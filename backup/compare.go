@@ -41,7 +41,7 @@ func (k *knownHash) meets(other Hash, of Place) {
 
 // disputed reports whether data of a full that has the hash may be wrong like the hash: only the same full has it. Data that was made of anything else, and
 // has it, is right.
-func (k knownHash) disputed(full Entry) bool { return k.other != nil && k.of == full.Place }
+func (k knownHash) disputed(full Entry) bool { return k.other != nil && k.of.Name() == full.Name() }
 
 // wrongHash is a hash that was given, and that of the data.
 type wrongHash struct{ want, got Hash }
@@ -71,7 +71,7 @@ func (x *Extracted) compare(ctx context.Context, full Entry, file string) error 
 	newest := len(x.hashes) - 1
 	known := x.hashes[newest]
 	err := checkHash(ctx, file, known.Hash)
-	if IsDamage(err) && known.other != nil && known.of.Kind == KindFull && known.of != full.Place && known.otherOf != full.Place {
+	if IsDamage(err) && known.other != nil && known.of.Kind == KindFull && known.of.Name() != full.Name() && known.otherOf.Name() != full.Name() {
 		// Two other fulls differ, and it may be the second one that is right.
 		known = knownHash{*known.other, known.otherOf, &known.Hash, known.of}
 		if checkHash(ctx, file, known.Hash) == nil {
