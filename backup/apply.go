@@ -28,7 +28,7 @@ func (s *Store) applyAll(ctx context.Context, a *applier, deltas []Entry, x *Ext
 			return &DamagedError{Object: before.Place.Name(), LastGood: max(a.base, before.Place.Revision-1), Err: follows}
 		}
 		if err == nil && h.Base.contradicts(a.full) {
-			return &DamagedError{Object: a.full.Place.Name(), Err: damaged("it is not the full that %s names", e.Name())}
+			return &DamagedError{Object: a.full.Place.Name(), Err: damaged("%w that %s names", errNotThat, e.Name())}
 		}
 		before = h
 		if err != nil {

@@ -36,9 +36,10 @@ type target struct {
 	// damage says why the newest cannot be had, when the target is less than what was asked for.
 	damage *DamagedError
 	notes  []string
-	// wrong are fulls that drills found wrong, by ID; accepts: they are restored from all the same, if nothing else leads there.
-	wrong   []string
-	accepts bool
+	// wrong are fulls that drills found wrong, by ID; accepts: they are restored from all the same, if nothing else leads there. doubted are those of
+	// wrong whose hashes do not count: the member that gave the data may have given the hash, too.
+	wrong, doubted []string
+	accepts        bool
 }
 
 // resolve finds out what is wanted. With partial, damage that lies in the way lowers the target.

@@ -54,12 +54,27 @@ func (l *Lineage) resumed(ended *Stream, f Entry) bool {
 	if p.Stream == ended.Stream {
 		begin = p.Revision
 	}
-	if ended.Deltas[len(ended.Deltas)-1].Revision < begin && begin <= f.Revision+1 {
+	if ended.lost() < begin && begin <= f.Revision+1 {
 		return true
 	}
 	return slices.ContainsFunc(l.Streams, func(st Stream) bool {
 		return st.Damage == nil && ended.Last < st.First && st.First <= f.Revision+1
 	})
+}
+
+// lost is up to where a run's deltas may start and be of no use, for the damage that ends it. One of which the first delta is damaged may have none.
+func (st *Stream) lost() int64 {
+	at := st.Last
+	if n := len(st.Deltas); n > 0 {
+		at = st.Deltas[n-1].Revision
+	}
+	if st.Damage == nil {
+		return at
+	}
+	if p, ok := ParsePlace(st.Damage.Object); ok && p.Revision != st.until { // else the next run starts with it
+		at = max(at, p.Revision)
+	}
+	return at
 }
 
 // readNewestAt reads from the fulls that look damaged, because a run ended before them, which delta was the newest when they were started.

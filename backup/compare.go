@@ -15,8 +15,45 @@ var ErrHash = errors.New("the hash differs from etcd's")
 // HashAdvice says what the operator can do about ErrHash.
 const HashAdvice = "either the backup is wrong, or the data of the member that computed the hash was; if all full backups that lead to the revision agree, --ignore-hash restores it"
 
+// knownHash is a hash that an object has, and the first other one of the same revision and compaction: one of the two is wrong.
+type knownHash struct {
+	Hash
+	of      Place
+	other   *Hash // nil: there is none
+	otherOf Place
+}
+
+// differ says what the two hashes are.
+func (k knownHash) differ() string {
+	return fmt.Sprintf("objects have different hashes of revision %d: %s has %d, %s has %d", k.Revision, k.of.Name(), k.Hash.Hash, k.otherOf.Name(), k.other.Hash)
+}
+
+// meets takes in another hash of the same revision. A delta that has the same one confirms it.
+func (k *knownHash) meets(other Hash, of Place) {
+	switch {
+	case max(0, k.Compacted) != max(0, other.Compacted):
+	case k.Hash.Hash != other.Hash && k.other == nil:
+		k.other, k.otherOf = &other, of
+	case k.Hash.Hash == other.Hash && k.of.Kind == KindFull && of.Kind == KindDelta:
+		k.of = of
+	}
+}
+
+// disputed reports whether data of a full that has the hash may be wrong like the hash: only the same full has it. Data that was made of anything else, and
+// has it, is right.
+func (k knownHash) disputed(full Entry) bool { return k.other != nil && k.of.Name() == full.Name() }
+
 // wrongHash is a hash that was given, and that of the data.
 type wrongHash struct{ want, got Hash }
+
+// disputedHash: the data has a hash that an object gives, and not that of another object.
+type disputedHash struct{ knownHash }
+
+func (e *disputedHash) Error() string {
+	return fmt.Sprintf("%s; the data has the first of these", e.differ())
+}
+
+func (e *disputedHash) Unwrap() error { return ErrHash }
 
 func (e *wrongHash) Error() string {
 	return fmt.Sprintf("the data at revision %d has hash %d; in the cluster it was %d when the backup was taken", e.want.Revision, e.got.Hash, e.want.Hash)
@@ -33,12 +70,19 @@ func (x *Extracted) compare(ctx context.Context, full Entry, file string) error 
 	}
 	newest := len(x.hashes) - 1
 	known := x.hashes[newest]
-	err := checkHash(ctx, file, known)
+	err := checkHash(ctx, file, known.Hash)
+	if IsDamage(err) && known.other != nil && known.of.Kind == KindFull && known.of.Name() != full.Name() && known.otherOf.Name() != full.Name() {
+		// Two other fulls differ, and it may be the second one that is right.
+		known = knownHash{*known.other, known.otherOf, &known.Hash, known.of}
+		if checkHash(ctx, file, known.Hash) == nil {
+			err = nil
+		}
+	}
 	if IsDamage(err) {
 		d := &DamagedError{Object: full.Name(), Err: err}
 		var failed error
 		wrong := sort.Search(newest, func(i int) bool {
-			err := checkHash(ctx, file, x.hashes[i])
+			err := checkHash(ctx, file, x.hashes[i].Hash)
 			if err != nil && !IsDamage(err) {
 				failed = err
 			}
@@ -52,10 +96,22 @@ func (x *Extracted) compare(ctx context.Context, full Entry, file string) error 
 		}
 		return d
 	}
-	if err == nil {
-		x.HashChecked, x.Compared = x.Hash != nil, &known
+	switch {
+	case err != nil:
+		return err
+	case known.disputed(full):
+		return &DamagedError{Object: full.Name(), Err: damaged("%w", &disputedHash{known})}
 	}
-	return err
+	x.equalTo(known)
+	return nil
+}
+
+// equalTo enters that the data has a hash.
+func (x *Extracted) equalTo(k knownHash) {
+	x.HashChecked, x.Compared = x.Hash != nil, &k.Hash
+	if k.other != nil {
+		x.Notes = append(x.Notes, k.differ()+"; the restored data has the first of these")
+	}
 }
 
 func checkHash(ctx context.Context, file string, want Hash) error {
@@ -70,11 +126,15 @@ func checkHash(ctx context.Context, file string, want Hash) error {
 // before the compaction that it went through does, and one that a delta has of what the full was made from may.
 func (x *Extracted) knowHashes(h, full Header, from int64) {
 	for _, k := range h.Hashes {
-		i, there := slices.BinarySearchFunc(x.hashes, k.Revision, func(k Hash, r int64) int { return cmp.Compare(k.Revision, r) })
-		if k.Revision < from || k.Revision > x.Revision || !k.IsOf(full) || there {
+		i, there := slices.BinarySearchFunc(x.hashes, k.Revision, func(k knownHash, r int64) int { return cmp.Compare(k.Revision, r) })
+		if k.Revision < from || k.Revision > x.Revision || !k.IsOf(full) {
 			continue
 		}
-		x.hashes = slices.Insert(x.hashes, i, k)
+		if there {
+			x.hashes[i].meets(k, h.Place)
+			continue
+		}
+		x.hashes = slices.Insert(x.hashes, i, knownHash{Hash: k, of: h.Place})
 		if k.Revision == x.Revision {
 			x.Hash = &k
 		}
@@ -100,5 +160,9 @@ func ignored(chains []otherHash) string {
 // onlyHashOf reports whether x is compared with nothing but the full's own hash: a hash that a delta has for a later revision may show that
 // full or delta are wrong.
 func (x *Extracted) onlyHashOf(h Header) bool {
-	return len(x.hashes) == 0 || hashAt(h, h.Last) != nil && x.hashes[len(x.hashes)-1].Revision == h.Last
+	if len(x.hashes) == 0 {
+		return true
+	}
+	newest := x.hashes[len(x.hashes)-1]
+	return hashAt(h, h.Last) != nil && newest.Revision == h.Last && newest.other == nil
 }

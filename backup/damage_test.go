@@ -302,3 +302,51 @@ func TestExtract_DamagedNewestFullWithoutDeltasNamesTheOlderOne(t *testing.T) {
 		}
 	}
 }
+
+// Whichever deltas are damaged, at the head or in the body, also the first one of a run: they are found, and what they lead to is lost.
+func TestCheck_DeltasAreDamagedAnywhere(t *testing.T) {
+	f := makeFixture(t, false)
+	_, deltas := f.objects(t)
+	for bits := 1; bits < 1<<len(deltas); bits++ {
+		for _, at := range []int{40, -2} {
+			b := f.bucket.Clone()
+			var damaged []string
+			lost, until := []backup.Span{}, int64(0)
+			for i, name := range deltas {
+				from, next := place(t, name).Revision, f.last+1
+				if i+1 < len(deltas) {
+					next = place(t, deltas[i+1]).Revision
+				}
+				if bits>>i&1 != 0 {
+					data := b.Get(name)
+					b.Set(name, flip(data, (len(data)+at)%len(data)))
+					damaged = append(damaged, name)
+					if until == 0 {
+						lost, until = append(lost, backup.Span{From: from}), next
+					}
+				}
+				if until > 0 && (next-1 >= f.fulls[1] && from <= f.fulls[1] || i+1 == len(deltas)) {
+					lost[len(lost)-1].To, until = next-1, 0
+					if next-1 == f.fulls[1] {
+						lost[len(lost)-1].To--
+					}
+				}
+			}
+			report, err := f.store(t, b).Check(etcdtest.Context(t), "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			var found []string
+			for _, x := range report.Findings {
+				found = append(found, x.Object)
+			}
+			if slices.Sort(found); !slices.Equal(found, damaged) {
+				t.Errorf("damaged at %d: %v, found %+v", at, damaged, report.Findings)
+			}
+			endKnown := at < 0 || bits>>(len(deltas)-1) == 0 // the newest delta says how far it goes
+			if endKnown && !slices.Equal(report.Lost, lost) {
+				t.Errorf("damaged at %d: %v, lost %v, want %v", at, damaged, report.Lost, lost)
+			}
+		}
+	}
+}

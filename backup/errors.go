@@ -71,6 +71,9 @@ func (e *LocalError) Unwrap() error { return e.Err }
 // errMissing: an object that a listing had is not there. Somebody may have deleted it since.
 var errMissing = errors.New("it is missing")
 
+// errNotThat: another full is at the place of one that deltas name.
+var errNotThat = errors.New("it is not the full")
+
 func damaged(format string, args ...any) error { return damage.Errorf(format, args...) }
 
 // IsDamage reports whether err is about the content of a backup rather than about access to it.

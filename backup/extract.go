@@ -63,9 +63,9 @@ type Extracted struct {
 	Notes []string `json:"notes,omitempty"`
 
 	// hashes are those known of revisions up to the one restored, by revision. wrong are fulls that were passed over, by ID; where nothing could be
-	// restored, those of them in which the fault certainly lies.
-	hashes []Hash
-	wrong  []string
+	// restored, those of them in which the fault certainly lies. damaged are those of wrong whose bytes are damaged.
+	hashes         []knownHash
+	wrong, damaged []string
 	// through is when the last delta that was read had been received whole, of which what follows the revision was left out.
 	through time.Time
 	users   users
@@ -189,7 +189,7 @@ func (s *Store) extractOnce(ctx context.Context, at At, file string, o ExtractOp
 
 // Verified returns the mark of a drill that completed at a time.
 func (x Extracted) Verified(at time.Time) Verified {
-	v := Verified{Full: x.Full, Revision: x.Revision, At: at, HashChecked: x.Compared != nil, Booted: x.Booted, Wrong: x.wrong}
+	v := Verified{Full: x.Full, Revision: x.Revision, At: at, HashChecked: x.Compared != nil, Booted: x.Booted, Wrong: x.wrong, Damaged: x.damaged}
 	if v.HashChecked {
 		v.HashRevision = x.Compared.Revision
 	}
@@ -211,14 +211,20 @@ func ofNoUse(full string) string {
 // tryChains restores along the best chain that is sound. The error is that of the chain that got furthest.
 func (s *Store) tryChains(ctx context.Context, t target, file string, o ExtractOptions) (Extracted, error) {
 	var worst *DamagedError
-	var notes []string
-	var wrong, certain []string
+	var notes, left []string
+	var wrong, certain, damaged []string
 	var others []otherHash
+	var disputed *Chain // the first one that leads to data with one of two hashes of a revision that differ
+	var own string      // the note of passing that over
 	k, err := s.byUsers(ctx, &t)
 	if err != nil {
 		return Extracted{}, err
 	}
 	for _, c := range t.inOrder(k.chains) {
+		if (len(others) > 0 || disputed != nil) && t.foundWrong(c) && t.accepts {
+			left = append(left, passNote(c, errFoundWrong)) // what leads there without it is what can be accepted
+			continue
+		}
 		var x Extracted
 		var err error
 		if t.foundWrong(c) && !t.accepts {
@@ -231,7 +237,8 @@ func (s *Store) tryChains(ctx context.Context, t target, file string, o ExtractO
 			err = x.compare(ctx, c.Full, file)
 		}
 		if err == nil {
-			x.Lineage, x.Notes, x.wrong = t.lineage.Name, slices.Concat(notes, t.acceptedWrong(c), x.witness.notes(), x.users.notes(c)), wrong
+			x.Lineage, x.Notes, x.wrong = t.lineage.Name, slices.Concat(notes, x.Notes, t.acceptedWrong(c), x.witness.notes(), x.users.notes(c)), wrong
+			x.damaged = damaged
 			return x, nil
 		}
 		var d *DamagedError
@@ -242,25 +249,45 @@ func (s *Store) tryChains(ctx context.Context, t target, file string, o ExtractO
 			worst = d
 		}
 		if d.Object == c.Full.Name() {
-			if wrong = append(wrong, c.Full.ID()); alone {
+			if wrong = append(wrong, c.Full.ID()); alone && !errors.As(err, new(*disputedHash)) {
 				certain = append(certain, c.Full.ID())
+			}
+			if !errors.Is(err, ErrHash) && !errors.Is(err, ErrUntrusted) && !errors.Is(err, errNotThat) {
+				damaged = append(damaged, c.Full.ID())
 			}
 		}
 		if h := new(wrongHash); errors.As(err, &h) {
 			others = append(others, otherHash{c, *h})
+		}
+		if disputed == nil && errors.As(err, new(*disputedHash)) {
+			disputed, own = &c, passNote(c, d.Err)
 		}
 		notes = append(notes, passNote(c, d.Err))
 	}
 	if worst == nil {
 		return Extracted{}, fmt.Errorf("%w: revision %d", ErrNotCovered, t.revision)
 	}
+	if disputed != nil && !o.drill && o.seal == nil { // no chain leads to data that is not
+		x, err := s.restore(ctx, *disputed, t.revision, k, file, o)
+		if err == nil {
+			err = x.compare(ctx, disputed.Full, file)
+		}
+		if h := new(disputedHash); errors.As(err, &h) {
+			x.equalTo(h.knownHash)
+			err = nil
+		}
+		notes = slices.DeleteFunc(notes, func(n string) bool { return n == own })
+		x.Lineage, x.Notes = t.lineage.Name, slices.Concat(notes, x.Notes, t.acceptedWrong(*disputed), left, x.witness.notes(), x.users.notes(*disputed))
+		return x, err
+	}
 	if o.IgnoreHash && sameData(others) {
 		c := others[0].Chain
 		x, err := s.restore(ctx, c, t.revision, k, file, o)
-		x.Lineage, x.HashIgnored, x.Notes = t.lineage.Name, true, slices.Concat([]string{ignored(others)}, x.witness.notes(), x.users.notes(c))
+		x.Lineage, x.HashIgnored, x.Notes = t.lineage.Name, true, slices.Concat([]string{ignored(others)}, left, x.witness.notes(), x.users.notes(c))
 		return x, err
 	}
-	return Extracted{Lineage: t.lineage.Name, wrong: certain}, s.lastGood(ctx, t, advised(worst), append(wrong, t.wrong...))
+	damaged = slices.DeleteFunc(damaged, func(id string) bool { return !slices.Contains(certain, id) })
+	return Extracted{Lineage: t.lineage.Name, wrong: certain, damaged: damaged}, s.lastGood(ctx, t, advised(worst), append(wrong, t.wrong...))
 }
 
 func sameChain(a, b Chain) bool {

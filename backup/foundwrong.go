@@ -25,6 +25,7 @@ func (s *Store) mistrust(ctx context.Context, t *target, at At, o ExtractOptions
 	}
 	d, err := s.drills(ctx, t.lineage.Name)
 	t.wrong, t.accepts = d.wrong, o.IgnoreHash || at.Full != ""
+	t.doubted = slices.DeleteFunc(slices.Clone(d.wrong), func(id string) bool { return slices.Contains(d.damaged, id) })
 	return err
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"cke/backup"
 	"cke/backup/internal/etcdtest"
+	"cke/backup/internal/taketest"
 )
 
 // foundWrong makes the second full wrong, with no hash of its own revision that would show it, and has a drill of the newest state find that.
@@ -118,5 +119,88 @@ func TestCompact_DoesNotMergeAFullThatADrillFoundWrong(t *testing.T) {
 	f.bucket.Delete(ctx, p.Name())
 	if p, err := f.store(t, f.bucket).Compact(ctx, at, backup.CompactOptions{}); !backup.IsDamage(err) {
 		t.Errorf("merged %s: %v", p.ID(), err)
+	}
+}
+
+// wrongAlike makes the newest full wrong, with a hash that is equal to its data: the member that gave both had gone wrong. Only the newest delta has
+// another hash, which is right.
+func wrongAlike(t *testing.T, f *fixture) (wrong string) {
+	t.Helper()
+	ctx := etcdtest.Context(t)
+	fulls, deltas := f.objects(t)
+	name := wrongContent(t, f, fulls[1])
+	out := filepath.Join(t.TempDir(), "wrong")
+	if _, err := f.store(t, f.bucket).Extract(ctx, backup.At{Full: place(t, name).ID()}, out, backup.ExtractOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	rehead(t, f.bucket, name, func(h *backup.Header) {
+		if len(h.Hashes) != 1 {
+			t.Fatal(h.Hashes)
+		}
+		got, err := backup.HashSnapshot(ctx, out, h.Hashes[0].Revision, h.Hashes[0].Compacted)
+		if err != nil || got == h.Hashes[0] {
+			t.Fatal(got, err)
+		}
+		h.Hashes[0] = got
+	})
+	for _, d := range deltas {
+		rehead(t, f.bucket, d, func(h *backup.Header) {
+			if h.After, h.Base = nil, nil; h.Last != f.last {
+				h.Hashes = nil
+			}
+		})
+	}
+	return place(t, name).ID()
+}
+
+// A drill found the newest full wrong. Its hash is of the same member, and does not count against the sound full before it.
+func TestExtract_AHashOfAFullThatWasFoundWrongDoesNotCount(t *testing.T) {
+	f := makeFixture(t, false)
+	wrong := wrongAlike(t, f)
+	s := f.store(t, f.bucket)
+	x, err := s.Drill(etcdtest.Context(t), backup.At{}, nil)
+	if err != nil || x.Full == wrong || !x.HashChecked {
+		t.Fatalf("drill from %s: %v", x.Full, err)
+	}
+	for _, revision := range []int64{f.fulls[1], f.fulls[1] + 1, f.last - 1} {
+		x, err := f.compared(t, backup.At{Revision: revision})
+		if err != nil || x.Full == wrong {
+			t.Errorf("revision %d: from %s, %v", revision, x.Full, err)
+		}
+	}
+}
+
+// A drill found the newest full wrong, and the other one leads to data that differs from a hash. What may be accepted is that data: the full that was found
+// wrong is restored only if nothing else leads there.
+func TestExtract_IgnoreHashPrefersAFullThatWasNotFoundWrong(t *testing.T) {
+	f := makeFixture(t, false)
+	wrong := wrongAlike(t, f)
+	s := f.store(t, f.bucket)
+	if x, err := s.Drill(etcdtest.Context(t), backup.At{}, nil); err != nil || x.Full == wrong {
+		t.Fatalf("drill from %s: %v", x.Full, err)
+	}
+	fulls, deltas := f.objects(t)
+	rehead(t, f.bucket, deltas[2], func(h *backup.Header) { h.Hashes = []backup.Hash{{Revision: f.fulls[1], Compacted: -1, Hash: 7}} })
+	at := backup.At{Revision: f.fulls[1]}
+	if x, err := f.compared(t, at); !errors.Is(err, backup.ErrHash) {
+		t.Errorf("from %s: %v", x.Full, err)
+	}
+	accepted := func() (string, backup.Extracted) {
+		t.Helper()
+		out := filepath.Join(t.TempDir(), "out")
+		x, err := s.Extract(etcdtest.Context(t), at, out, backup.ExtractOptions{CheckHash: true, IgnoreHash: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out, x
+	}
+	out, x := accepted()
+	if x.Full != place(t, fulls[0]).ID() || !x.HashIgnored || len(x.Notes) != 2 || !strings.Contains(x.Notes[1], wrong) {
+		t.Errorf("from %s, notes %q", x.Full, x.Notes)
+	}
+	taketest.SameState(t, f.states[x.Revision], etcdtest.Open(t, out).State(t, 0))
+	f.bucket.Set(fulls[0], flip(f.bucket.Get(fulls[0]), len(f.bucket.Get(fulls[0]))-10))
+	if _, x := accepted(); x.Full != wrong || !strings.Contains(strings.Join(x.Notes, "; "), "this was accepted") {
+		t.Errorf("nothing else leads there: from %s, notes %q", x.Full, x.Notes)
 	}
 }

@@ -28,6 +28,8 @@ type Verified struct {
 	// Wrong are fulls, by ID, that were found to be damaged, or to differ from what the cluster held. They remain so
 	// while they exist, until a drill of the newest state proves one correct.
 	Wrong []string `json:"wrong,omitempty"`
+	// Damaged are those of Wrong of which nothing is known but that their bytes are damaged: what their headers say of the cluster counts.
+	Damaged []string `json:"damaged,omitempty"`
 	// HashProved is the full, by ID, that a drill of the newest state last found equal to a hash and none found wrong
 	// since: a drill that has no hash to compare with proves less.
 	HashProved string `json:"hashProved,omitempty"`
@@ -54,6 +56,7 @@ type drilled struct {
 	last    *Verified // the newest drill that succeeded, of whatever state; nil: there is none
 	proved  time.Time // when one of the newest state succeeded from the newest full; zero: none is known
 	wrong   []string  // fulls, by ID
+	damaged []string  // as Damaged
 	hashed  string    // as HashProved
 	failing bool      // the last drill of the newest state failed
 	trouble *mark     // of that drill, if it failed or passed over the newest full; nil: it did neither
@@ -95,6 +98,7 @@ func (s *Store) drills(ctx context.Context, lineage string) (d drilled, err erro
 				d.proved, d.trouble = m.At, nil
 			}
 		}
+		d.damaged = m.damagedAfter(d.damaged)
 		d.wrong = m.wrongAfter(d.wrong)
 	}
 	for _, m := range all {
@@ -118,6 +122,21 @@ func (v Verified) wrongAfter(before []string) []string {
 	wrong := slices.Compact(slices.Sorted(slices.Values(append(slices.Clone(before), v.Wrong...))))
 	proves := v.Full != "" && v.HashChecked && !v.Named // a hash of an older state may be from before what is wrong
 	return slices.DeleteFunc(wrong, func(id string) bool { return proves && id == v.Full })
+}
+
+// damagedAfter is which of these fulls are known to be damaged, and not to be wrong otherwise, after a drill. Its mark has all that was known by then.
+func (v Verified) damagedAfter(before []string) []string {
+	other := func(id string) bool { return slices.Contains(v.Wrong, id) && !slices.Contains(v.Damaged, id) }
+	return slices.DeleteFunc(slices.Compact(slices.Sorted(slices.Values(append(slices.Clone(before), v.Damaged...)))), other)
+}
+
+// withBefore adds to what a drill found what was known before. A full that was found wrong by its data before is not just damaged.
+func (v Verified) withBefore(d drilled) Verified {
+	v.Damaged = slices.DeleteFunc(v.damagedAfter(d.damaged), func(id string) bool {
+		return slices.Contains(d.wrong, id) && !slices.Contains(d.damaged, id)
+	})
+	v.Wrong = v.wrongAfter(d.wrong)
+	return v
 }
 
 // marks reads the newest marks of a kind that count. damage is that of the newest one, which counts for nothing then.
@@ -145,7 +164,7 @@ func (s *Store) marks(ctx context.Context, lineage string, kind FileKind) (marks
 			damage = err
 		}
 		if s.judges() && !trusted {
-			m.Wrong, m.HashProved, m.Problem, m.ReadBack = nil, "", "", false // anybody's; what it says of others would count for nothing
+			m.Wrong, m.Damaged, m.HashProved, m.Problem, m.ReadBack = nil, nil, "", "", false // anybody's; what it says of others would count for nothing
 		}
 		if err == nil || IsDamage(err) && kind == fileFailed { // that a drill failed its name says
 			marks = append(marks, m)
@@ -185,7 +204,7 @@ func (d drilled) verified() *Verified {
 		return nil
 	}
 	v := *d.last
-	v.Wrong, v.Proved, v.HashProved = d.wrong, d.proved, d.hashed
+	v.Wrong, v.Damaged, v.Proved, v.HashProved = d.wrong, d.damaged, d.proved, d.hashed
 	return &v
 }
 
@@ -214,9 +233,11 @@ func (s *Store) markVerified(ctx context.Context, lineage string, v Verified) er
 		return err
 	}
 	v.HashProved = cmp.Or(v.hashed(), d.hashed)
-	if v.Wrong, err = s.stillThere(ctx, lineage, v.wrongAfter(d.wrong)); err != nil {
+	v = v.withBefore(d)
+	if v.Wrong, err = s.stillThere(ctx, lineage, v.Wrong); err != nil {
 		return err
 	}
+	v.Damaged = slices.DeleteFunc(v.Damaged, func(id string) bool { return !slices.Contains(v.Wrong, id) })
 	if err := s.putMark(ctx, lineage, fileVerified, fileFailed, v.At, v); err != nil || v.Named {
 		return err
 	}
@@ -260,18 +281,20 @@ func (s *Store) hasSignature(ctx context.Context, file string) bool {
 type failure struct {
 	At      time.Time `json:"at"`
 	Problem string    `json:"problem"`
-	Wrong   []string  `json:"wrong,omitempty"` // as of Verified
+	Wrong   []string  `json:"wrong,omitempty"`   // as of Verified
+	Damaged []string  `json:"damaged,omitempty"` // as of Verified
 	// ReadBack: no drill failed, a full was read whole and is damaged. Earlier versions prune nothing until a drill succeeds.
 	ReadBack bool `json:"readBack,omitempty"`
 }
 
-// markFailed records that a drill of the newest state failed: nothing is pruned until one succeeds. wrong are fulls that it found wrong.
-func (s *Store) markFailed(ctx context.Context, lineage string, why error, wrong ...string) error {
+// markFailed records that a drill of the newest state failed: nothing is pruned until one succeeds. wrong are fulls that it found wrong, and damaged those
+// of them whose bytes are damaged.
+func (s *Store) markFailed(ctx context.Context, lineage string, why error, wrong, damaged []string) error {
 	d, err := s.drills(ctx, lineage)
 	if err != nil || d.failing && !slices.ContainsFunc(wrong, func(id string) bool { return !slices.Contains(d.wrong, id) }) {
 		return err
 	}
-	return s.putFailure(ctx, lineage, d, failure{Problem: why.Error(), Wrong: wrong})
+	return s.putFailure(ctx, lineage, d, failure{Problem: why.Error(), Wrong: wrong, Damaged: damaged})
 }
 
 // MarkDamaged records that a full was read whole and is damaged: it counts for nothing from now on, as if a drill had found it wrong.
@@ -280,10 +303,11 @@ func (s *Store) MarkDamaged(ctx context.Context, full Entry, why error) error {
 	if err != nil || slices.Contains(d.wrong, full.ID()) {
 		return err
 	}
-	return s.putFailure(ctx, full.Lineage, d, failure{Problem: why.Error(), Wrong: []string{full.ID()}, ReadBack: !d.failing})
+	return s.putFailure(ctx, full.Lineage, d, failure{Problem: why.Error(), Wrong: []string{full.ID()}, Damaged: []string{full.ID()}, ReadBack: !d.failing})
 }
 
 func (s *Store) putFailure(ctx context.Context, lineage string, before drilled, f failure) error {
-	f.At, f.Wrong = s.now().UTC(), Verified{Wrong: f.Wrong}.wrongAfter(before.wrong)
+	v := Verified{Wrong: f.Wrong, Damaged: f.Damaged}.withBefore(before)
+	f.At, f.Wrong, f.Damaged = s.now().UTC(), v.Wrong, v.Damaged
 	return s.putMark(ctx, lineage, fileFailed, fileVerified, f.At, f)
 }

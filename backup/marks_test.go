@@ -64,10 +64,60 @@ func TestMarks_TwoDrillsAtOnce(t *testing.T) {
 	s.knowsWrong(t)
 }
 
+// A full that is known to be damaged is nothing else until its data is found to differ, and one whose data differs is not just damaged, whatever is found
+// later, and whoever makes the mark: an earlier version does not tell the two apart.
+func TestMarks_WhichFullsAreJustDamaged(t *testing.T) {
+	for _, row := range []struct {
+		name          string
+		first, second string // what two drills find: damaged, other data, as an earlier version says it, or nothing
+		want          bool
+	}{
+		{"damaged", "damaged", "", true},
+		{"damaged twice", "damaged", "damaged", true},
+		{"other data", "other", "", false},
+		{"damaged, then other data", "damaged", "other", false},
+		{"other data, then damaged", "other", "damaged", false},
+		{"damaged, then an earlier version", "damaged", "old", false},
+		{"an earlier version, then damaged", "old", "damaged", false},
+	} {
+		for _, fail := range []bool{false, true} {
+			signer, b := newSigner(t), newShelf()
+			h := fullHead(1, signer)
+			b.put(t, h)
+			s, id := ours(b, signer), h.Place.ID()
+			for _, what := range []string{row.first, row.second} {
+				v := Verified{At: s.now()}
+				if what != "" {
+					v.Wrong = []string{id}
+				}
+				if what == "damaged" {
+					v.Damaged = []string{id}
+				}
+				d, err := s.drills(t.Context(), "a1b2")
+				switch {
+				case err != nil:
+				case what == "old":
+					err = s.putMark(t.Context(), "a1b2", fileVerified, fileFailed, s.now(), v)
+				case fail && what != "":
+					err = s.putFailure(t.Context(), "a1b2", d, failure{Problem: "wrong", Wrong: v.Wrong, Damaged: v.Damaged})
+				default:
+					err = s.markVerified(t.Context(), "a1b2", v)
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			if d, err := s.drills(t.Context(), "a1b2"); err != nil || !slices.Equal(d.wrong, []string{id}) || slices.Contains(d.damaged, id) != row.want {
+				t.Errorf("%s, drills that fail %t: wrong %q, damaged %q, %v", row.name, fail, d.wrong, d.damaged, err)
+			}
+		}
+	}
+}
+
 // Marks that nobody signed who is trusted call nothing wrong and nothing right, and end no failure; nor does a mark that cannot be read.
 func TestMarks_ThatCountForNothing(t *testing.T) {
 	b, s, wrong := drillWorld(t)
-	if err := s.markFailed(t.Context(), "a1b2", errors.New("wrong")); err != nil {
+	if err := s.markFailed(t.Context(), "a1b2", errors.New("wrong"), nil, nil); err != nil {
 		t.Fatal(err)
 	}
 	anybody := &Store{Bucket: b, Cluster: "prod", Now: s.Now, Retry: s.Retry}
@@ -123,7 +173,7 @@ func TestMarks_OfAFullThatWasReadBack(t *testing.T) {
 	for name, failed := range map[string]bool{"after a drill that succeeded": false, "after one that failed": true} {
 		_, s, wrong := drillWorld(t)
 		if failed {
-			if err := s.markFailed(t.Context(), "a1b2", errors.New("wrong")); err != nil {
+			if err := s.markFailed(t.Context(), "a1b2", errors.New("wrong"), nil, nil); err != nil {
 				t.Fatal(name, err)
 			}
 		}

@@ -23,29 +23,43 @@ func (k *leading) header(ctx context.Context, e Entry) *Header {
 func (s *Store) counts(h Header) bool { return !s.judges() || s.trusts(h.Signature) }
 
 // knowOthers takes in hashes of objects that are not read for a state: of the fulls between the one that it is restored from and the state, and
-// if there is none of the full's revision or later, of the delta that ends with the full. Where nothing is wrong, that is one header.
+// unless there is one of a later revision than the full's, of the delta that ends with the full and of others of its revision. Where nothing is wrong,
+// that is one header. A full that a drill found wrong says nothing here, unless it is just damaged.
 func (x *Extracted) knowOthers(ctx context.Context, full Header) {
 	k, at := x.leading, full.Last
-	known := func() bool { return len(x.hashes) > 0 && x.hashes[len(x.hashes)-1].Revision >= at }
 	take := func(e Entry) {
 		if h := k.header(ctx, e); h != nil {
 			x.knowHashes(*h, full, at)
 		}
 	}
-	for _, f := range k.lineage.Fulls {
-		if at < f.Revision && f.Revision <= x.Revision || f.Revision == at && f.Name() != full.Place.Name() && !known() {
-			take(f)
+	fulls := func(fits func(f Entry) bool) {
+		for _, f := range k.lineage.Fulls {
+			if fits(f) && f.Name() != full.Place.Name() && !slices.Contains(k.doubted, f.ID()) {
+				take(f)
+			}
 		}
 	}
-	for i := range k.lineage.Streams {
-		st := &k.lineage.Streams[i]
-		ends := slices.IndexFunc(st.Deltas, func(d Entry) bool { return d.Revision > at }) - 1
+	fulls(func(f Entry) bool { return at < f.Revision && f.Revision <= x.Revision })
+	if len(x.hashes) > 0 && x.hashes[len(x.hashes)-1].Revision > at {
+		return
+	}
+	if d, there := k.lineage.endsAt(at); there {
+		take(d)
+	}
+	fulls(func(f Entry) bool { return f.Revision == at })
+}
+
+// endsAt returns a delta whose last change is that of a revision, as far as a listing tells.
+func (l *Lineage) endsAt(revision int64) (d Entry, there bool) {
+	for i := range l.Streams {
+		st := &l.Streams[i]
+		ends := slices.IndexFunc(st.Deltas, func(d Entry) bool { return d.Revision > revision }) - 1
 		if ends < -1 {
 			ends = len(st.Deltas) - 1
 		}
-		if !known() && ends >= 0 && st.lastOf(ends) == at {
-			take(st.Deltas[ends])
-			return
+		if ends >= 0 && st.lastOf(ends) == revision {
+			return st.Deltas[ends], true
 		}
 	}
+	return Entry{}, false
 }

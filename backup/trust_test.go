@@ -322,7 +322,7 @@ func TestDrill_AForgedMarkHidesNoFailure(t *testing.T) {
 				t.Fatal(err)
 			}
 			expect(false)
-			if err := s.markFailed(t.Context(), "a1b2", errors.New("wrong")); err != nil {
+			if err := s.markFailed(t.Context(), "a1b2", errors.New("wrong"), nil, nil); err != nil {
 				t.Fatal(err)
 			}
 			expect(true)
@@ -338,7 +338,7 @@ func TestDrill_AfterAClockThatWasAheadAFailureCounts(t *testing.T) {
 	if err := s.markVerified(t.Context(), "a1b2", Verified{At: s.now().AddDate(0, 1, 0)}); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.markFailed(t.Context(), "a1b2", errors.New("wrong")); err != nil {
+	if err := s.markFailed(t.Context(), "a1b2", errors.New("wrong"), nil, nil); err != nil {
 		t.Fatal(err)
 	}
 	if failing, err := s.failing(t.Context(), "a1b2"); err != nil || !failing {

@@ -45,7 +45,9 @@ func (a UsersState) Later(b UsersState) UsersState {
 // users compares the users and roles of a state, which are those of a full, with what the backups say of the cluster's.
 type users struct {
 	full, known UsersState
-	// late: the state is that of a time, and the full was complete after it. after is the one with the newest users of those that were; nil: none was.
+	led         UsersState // the newest ones of the fulls that lead to the state
+	// late: the state is that of a time, and the full was complete after it. after is, of what tells of users and roles after the time, what has the newest;
+	// nil: nothing does.
 	late  bool
 	after *Header
 }
@@ -58,9 +60,13 @@ func (u users) notes(c Chain) []string {
 	switch {
 	case u.late:
 		return []string{of + ", which was taken later: no readable full that leads to this revision was complete by then"}
-	case u.after != nil && u.after.Users().Compare(u.full) > 0:
-		return []string{fmt.Sprintf("%s; they were changed before or after the time, as full %s shows, which was complete at %s",
-			of, u.after.Place.ID(), u.after.End.UTC().Format(time.RFC3339))}
+	case u.after != nil && u.after.Users().Compare(u.full) > 0 && u.led.Compare(u.full) <= 0:
+		what := "full " + u.after.Place.ID()
+		if u.after.Place.Kind == KindDelta {
+			what = "delta " + u.after.Place.Name()
+		}
+		return []string{fmt.Sprintf("%s; they were changed before or after the time, as %s shows, which was complete at %s",
+			of, what, u.after.End.UTC().Format(time.RFC3339))}
 	case u.changed():
 		return []string{of + ": they have changed since, and no readable full that leads to this revision has them as they were"}
 	}
@@ -73,14 +79,44 @@ type leading struct {
 	lineage *Lineage
 	chains  []Chain            // of these fulls, the best first
 	heads   map[string]*Header // what was read of the lineage, by name; nil: it does not count
+	doubted []string           // as of the target
 	newest  UsersState
 	// late are the fulls, by name, that were complete after the time of the state.
-	late  map[string]bool
-	after *Header // of those, the one with the newest users, and of several the first; nil: there is none
+	late map[string]bool
+	// after is, of these and of what follows the state, what has the newest users, and of several the first; nil: there is none.
+	after *Header
 }
 
 func (k *leading) users(c Chain) users {
-	return users{known: k.newest, late: k.late[c.Full.Name()], after: k.after}
+	return users{known: k.newest, led: k.newest, late: k.late[c.Full.Name()], after: k.after}
+}
+
+// lookAfter asks what follows a state for its users: the next full from the cluster, and the delta with the next change, which may tell of users that no full
+// has. They may have been changed before the time of the state, and a busy cluster has no full of just its revision.
+func (k *leading) lookAfter(ctx context.Context, revision int64) {
+	take := func(h *Header) {
+		if h != nil && (k.after == nil || h.Users().Compare(k.after.Users()) > 0) {
+			k.after = h
+		}
+	}
+	for _, f := range k.lineage.Fulls {
+		if f.Revision <= revision {
+			continue
+		}
+		if h := k.header(ctx, f); h != nil && !h.Merged {
+			take(h)
+			break
+		}
+	}
+	for i := range k.lineage.Streams {
+		st := &k.lineage.Streams[i]
+		for j, d := range st.Deltas {
+			if d.Revision <= revision+1 && st.lastOf(j) > revision {
+				take(k.header(ctx, d))
+				return
+			}
+		}
+	}
 }
 
 // byUsers puts those chains first whose full has the newest users and roles, and returns which those are: a full that was merged may have older ones than
@@ -89,7 +125,7 @@ func (k *leading) users(c Chain) users {
 // no other process changes the order. Of a state at a time, fulls of its revision that were complete later come last: users may have been changed
 // since. One of an earlier revision was taken before the last change of the state, whatever the clocks.
 func (s *Store) byUsers(ctx context.Context, t *target) (*leading, error) {
-	of, k := map[string]UsersState{}, &leading{s: s, lineage: &t.lineage, heads: map[string]*Header{}, late: map[string]bool{}}
+	of, k := map[string]UsersState{}, &leading{s: s, lineage: &t.lineage, heads: map[string]*Header{}, doubted: t.doubted, late: map[string]bool{}}
 	var unread []string
 	since := int64(0) // the revision of a full from the cluster
 	for _, c := range t.chains {
@@ -128,6 +164,9 @@ func (s *Store) byUsers(ctx context.Context, t *target) (*leading, error) {
 			return 1
 		}
 		return 0
+	}
+	if !t.by.IsZero() && (k.after == nil || k.after.Users().Compare(k.newest) <= 0) {
+		k.lookAfter(ctx, t.revision)
 	}
 	k.chains = slices.SortedStableFunc(slices.Values(t.chains), func(a, b Chain) int {
 		return cmp.Or(cmp.Compare(last(a), last(b)), of[b.Full.Name()].Compare(of[a.Full.Name()]))

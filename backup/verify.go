@@ -365,7 +365,7 @@ func (s *Store) Drill(ctx context.Context, at At, boot Boot) (Extracted, error) 
 		lineage = x.Lineage
 	}
 	if lineage != "" {
-		if failed := s.markFailed(ctx, lineage, why, x.wrong...); failed != nil {
+		if failed := s.markFailed(ctx, lineage, why, x.wrong, x.damaged); failed != nil {
 			err = errors.Join(err, failed)
 		}
 	}

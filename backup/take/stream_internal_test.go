@@ -1,8 +1,10 @@
 package take
 
 import (
+	"context"
 	"io"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc/connectivity"
 
@@ -38,5 +40,35 @@ func TestReceive_FromAMemberThatHasJustRestarted(t *testing.T) {
 	etcdtest.Start(t, etcdtest.Options{Dir: s.Dir, Address: s.Address})
 	if err := receive(ctx, cli, io.Discard); err != nil {
 		t.Error(err)
+	}
+}
+
+// A member never comes back: what asks for its snapshot ends with an error, soon, and at once if it is canceled.
+func TestReceive_FromAMemberThatNeverComesBack(t *testing.T) {
+	t.Parallel()
+	s := etcdtest.Start(t, etcdtest.Options{})
+	k, err := dial(&Config{Endpoints: []string{s.Endpoint}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer k.Close()
+	cli, err := k.member(s.Endpoint)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Stop()
+	for _, limit := range []time.Duration{time.Minute, 300 * time.Millisecond, 0} {
+		ctx, cancel := context.WithTimeout(etcdtest.Context(t), limit)
+		begun := time.Now()
+		err := receive(ctx, cli, io.Discard)
+		took := time.Since(begun)
+		cancel()
+		if err == nil || took > min(limit, requestTimeout)+2*time.Second {
+			t.Errorf("%v: after %v: %v", limit, took, err)
+		}
+	}
+	cli.Close()
+	if err := receive(etcdtest.Context(t), cli, io.Discard); err == nil {
+		t.Error("no error of a connection that is closed")
 	}
 }

@@ -86,6 +86,16 @@ func TestBackup_DamageIsToldAndHasAnExitCodeOfItsOwn(t *testing.T) {
 	golden.Compare(t, "testdata/backup/damage.txt", h.still(b.String()))
 }
 
+// The first delta of all is damaged, so no delta of its run is sound before that.
+func TestBackup_VerifyTellsThatTheFirstDeltaIsDamaged(t *testing.T) {
+	h := newBackedUpHouse(t)
+	first := h.objects("delta")[0]
+	h.spoil(first)
+	c := h.start("backup", "verify", "--target", h.url).must(exitDamaged)
+	contains(t, c.stdout.String(), filepath.Base(first))
+	contains(t, c.stderr.String(), "error[CKE401]: an object in the backups of prod is damaged or missing\n", "revisions 3 to 11 cannot be restored\n")
+}
+
 func TestBackup_EveryRefusalHasItsCode(t *testing.T) {
 	h := newBackedUpHouse(t)
 	alone := filepath.Join(t.TempDir(), "alone")
