@@ -66,6 +66,43 @@ func (r Restore) noneJoined(ctx context.Context, e Env) error {
 	return ctx.Err()
 }
 
+// stopUnjoined stops a member that the restore replaces, unless its own member list has others by then that could be a quorum without those that the restore
+// stops. Etcd accepts members until too few run, which takes a while if engines are slow.
+func (r Restore) stopUnjoined(j cke.Join) Step {
+	s := stopStep(j)
+	stop := s.Run
+	s.Run = func(ctx context.Context, e Env) error {
+		if err := r.joinedLast(ctx, e, j); err != nil {
+			return err
+		}
+		return stop(ctx, e)
+	}
+	return s
+}
+
+// joinedLast is the error for which stopUnjoined stops nobody. A list that cannot be read any more was read before.
+func (r Restore) joinedLast(ctx context.Context, e Env, j cke.Join) error {
+	id, err := r.restoring(ctx, e)
+	if err != nil {
+		return err
+	}
+	if rest := id.Incarnation.Restore; r.Started || rest.Before == nil || rest.Order.Survivor != "" {
+		return nil
+	}
+	only := r
+	only.Fence = []cke.Join{j}
+	lists, _ := only.listsNow(ctx, e, id)
+	for clusterID, list := range lists {
+		if r.leavesQuorum(id, list, nil) == nil {
+			continue
+		}
+		if err := r.leavesQuorum(id, list, r.peers(ctx, e, id)); err != nil {
+			return cmp.Or(noteOutside(ctx, e, *id.Incarnation, clusterID, list), err)
+		}
+	}
+	return ctx.Err()
+}
+
 // noteOutside stores a member list by which members are not stopped: the member that has it may stop, and nobody else may know of it.
 func noteOutside(ctx context.Context, e Env, inc cke.Incarnation, clusterID string, list cke.MemberList) error {
 	rest := *inc.Restore
@@ -241,6 +278,6 @@ func (r Restore) leavesQuorum(id cke.Identity, list cke.MemberList, peers map[st
 		return nil
 	}
 	return &cke.Error{Code: cke.CodeFence, What: "members that the restore does not stop could be a quorum of the cluster that it replaces", Facts: []string{
-		fmt.Sprintf("%s could be %d of %d voters, and would serve beside the restored members", strings.Join(stay, ", "), min(len(stay), of), of), "nothing was stopped; the restore continues once they are removed; if they are gone for good: ckecli restore --cancel, then restore with " + strings.Join(flags, " ")},
+		fmt.Sprintf("%s could be %d of %d voters, and would serve beside the restored members", strings.Join(stay, ", "), min(len(stay), of), of), "no further member is stopped until they are removed, and the restore continues then; if they are gone for good: ckecli restore --cancel, then restore with " + strings.Join(flags, " ")},
 		Try: "etcdctl member remove " + cmp.Or(first, "ID"), Err: cke.ErrConflict}
 }

@@ -56,7 +56,7 @@ func (r Restore) Targets() []string { return joinNames(r.Founders) }
 
 // Stages implements Operation.
 func (r Restore) Stages() []Stage {
-	stages := fenceStages(r.Fence, stopStep, r.isRestoring)
+	stages := fenceStages(r.Fence, r.stopUnjoined, r.isRestoring)
 	if r.Started {
 		stages = append(stages, r.removeReplaced(nil))
 	} else {

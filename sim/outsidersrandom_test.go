@@ -208,7 +208,7 @@ func (o *outsiders) do() {
 func (o *outsiders) mayJoin(c sim.Call) bool {
 	switch operation, step := o.s.Store().Running(); operation {
 	case "restore", "finish-restore", "begin-recovery":
-		return step != "fence" && (step != "store-last" || c.Port != "store")
+		return step != "fence" || c.Name == "Asked"
 	case "delete-cluster":
 		return c.Name == "Members" || c.Name == "Listed"
 	case "begin-restore":
