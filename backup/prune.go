@@ -137,7 +137,7 @@ func (s *Store) readEnds(ctx context.Context, l *Lineage, going []Removal) error
 	return s.allListed(ctx, l, bases)
 }
 
-// judgeFulls finds out which fulls of a lineage are of no use: those whose head or size is wrong, and those that a drill found wrong. Of several of one
+// judgeFulls finds out which fulls of a lineage are of no use: those whose head or size is wrong, and those that a drill found wrong. Those that are listed and gone do not count. Of several of one
 // revision it puts the one with the newest users and roles last. It also reads whether the last drill failed, and returns the newest one that succeeded.
 func (s *Store) judgeFulls(ctx context.Context, l *Lineage) (*Verified, error) {
 	d, err := s.drills(ctx, l.Name)
@@ -146,7 +146,7 @@ func (s *Store) judgeFulls(ctx context.Context, l *Lineage) (*Verified, error) {
 	}
 	l.useless = map[string]string{}
 	hs, errs := s.headers(ctx, l.Fulls)
-	users := map[string]UsersState{}
+	users, gone := map[string]UsersState{}, map[string]bool{}
 	for i, f := range l.Fulls {
 		if errs[i] == nil && (!s.judges() || s.trusts(hs[i].Signature)) {
 			users[f.Name()] = hs[i].Users()
@@ -154,12 +154,15 @@ func (s *Store) judgeFulls(ctx context.Context, l *Lineage) (*Verified, error) {
 		switch {
 		case IsDamage(errs[i]):
 			l.useless[f.Name()] = "damaged, does not count"
-		case errs[i] != nil && !errors.Is(errs[i], ErrNotFound):
+		case errors.Is(errs[i], ErrNotFound): // the listing is older
+			gone[f.Name()] = true
+		case errs[i] != nil:
 			return nil, errs[i]
 		case slices.Contains(d.wrong, f.ID()):
 			l.useless[f.Name()] = "found wrong by a restore drill, does not count"
 		}
 	}
+	l.Fulls = slices.DeleteFunc(l.Fulls, func(f Entry) bool { return gone[f.Name()] })
 	slices.SortStableFunc(l.Fulls, func(a, b Entry) int { // whatever the clocks, the newest is the one with the newest users
 		return cmp.Or(cmp.Compare(a.Revision, b.Revision), users[a.Name()].Compare(users[b.Name()]))
 	})

@@ -179,6 +179,20 @@ func (l *Lineage) keepUsers(reasons map[string]*keeping, counts []Entry) {
 	}
 }
 
+// keepUsersBeside is keepUsers for fulls that are kept whatever the rules and their dates say.
+func (l *Lineage) keepUsersBeside(reasons map[string]*keeping) {
+	sound := slices.DeleteFunc(slices.Clone(l.Fulls), func(f Entry) bool { return l.useless[f.Name()] != "" })
+	for i, last := range sound {
+		same := func(f Entry) bool { return f.Revision == last.Revision }
+		if slices.ContainsFunc(sound[i+1:], same) || reasons[last.Name()].why != nil {
+			continue
+		}
+		if slices.ContainsFunc(sound[:i], func(f Entry) bool { return same(f) && reasons[f.Name()].why != nil }) {
+			reasons[last.Name()].add("newest users and roles of its revision", false)
+		}
+	}
+}
+
 // keepWithin keeps the fulls, newest first, that were started within a time, and of each lineage the one before these: the
 // revisions of that time from before the first of them are restored from it.
 func keepWithin(reasons map[string]*keeping, fulls []Entry, within cke.Duration, now time.Time) {
@@ -253,6 +267,7 @@ func (l *Lineage) pruneInto(plan *PrunePlan, reasons map[string]*keeping, v *Ver
 			return st.mayPass(i, s.from) && st.Deltas[i].Revision <= s.to && !(st.unread(i) && l.resumed(st, s.from))
 		})
 	}
+	l.keepUsersBeside(reasons)
 	l.keepLeading(reasons, needed, func(from Entry, to int64) { spans = append(spans, span{from, to}) })
 	for _, f := range l.Fulls {
 		if k := reasons[f.Name()]; len(k.why) > 0 {
@@ -354,7 +369,11 @@ func (l *Lineage) bases(delta string) []string {
 			continue
 		}
 		base := -1
+		none := len(l.useless) == len(l.Fulls)
 		for j, f := range l.Fulls {
+			if !none && l.useless[f.Name()] != "" {
+				continue
+			}
 			// The newest full before it; else, for the first delta of a stream, the first full that its changes lead on from.
 			before := f.Revision < st.Deltas[i].Revision
 			if before && f.Revision+1 >= st.First || !before && base < 0 && f.Revision < st.lastOf(i) {
