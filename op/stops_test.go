@@ -14,7 +14,7 @@ func TestStops_OnlyWhatIsNotNeededWithoutALookAtItsData(t *testing.T) {
 		"stopKept", "stopStep", "StopContainer", // they are the ways to stop
 		"needLog", "bearsKeys", // of a container that its engine starts again and again: nothing is open
 		"AbandonBootstrap.Stages", "CleanUp.Stages", "CancelRestore.Stages", "Restore.stopAbandoned", // of a life that served nobody
-		"Restore.stopUnjoined",                   // of the life that a person has replaced
+		"Restore.stopUnjoined",             // of the life that a person has replaced
 		"DeleteCluster.Stages",             // of a cluster that a person has deleted
 		"StopApart.Stages",                 // of the one of two clusters that a person did not choose
 		"retireStep", "PurgeVolume.remove", // of a membership that has ended
