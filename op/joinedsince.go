@@ -80,7 +80,8 @@ func (r Restore) stopUnjoined(j cke.Join) Step {
 	return s
 }
 
-// joinedLast is the error for which stopUnjoined stops nobody. A list that cannot be read any more was read before.
+// joinedLast is the error for which stopUnjoined stops nobody. A list that cannot be read any more was read before; one that no quorum confirms any more
+// counts as it is, since members that the restore stopped are why.
 func (r Restore) joinedLast(ctx context.Context, e Env, j cke.Join) error {
 	id, err := r.restoring(ctx, e)
 	if err != nil {
@@ -93,10 +94,12 @@ func (r Restore) joinedLast(ctx context.Context, e Env, j cke.Join) error {
 	only.Fence = []cke.Join{j}
 	lists, _ := only.listsNow(ctx, e, id)
 	for clusterID, list := range lists {
-		if r.leavesQuorum(id, list, nil) == nil {
+		as := list
+		as.Source = cke.MembersLinearizable
+		if r.leavesQuorum(id, as, nil) == nil {
 			continue
 		}
-		if err := r.leavesQuorum(id, list, r.peers(ctx, e, id)); err != nil {
+		if err := r.leavesQuorum(id, as, r.peers(ctx, e, id)); err != nil {
 			return cmp.Or(noteOutside(ctx, e, *id.Incarnation, clusterID, list), err)
 		}
 	}

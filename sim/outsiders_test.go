@@ -312,3 +312,23 @@ func TestRestoreOutsiders_AListThatCannotBeReadHasARemedy(t *testing.T) {
 		}
 	})
 }
+
+// N1 and n2 are two of four voters. N3, which is left out, is off, and a foreign voter serves with them: neither could serve without n1 and n2. Once n1 is
+// stopped there is no quorum any more, and n2 is stopped all the same.
+func TestRestoreOutsiders_AFenceThatTakesTheQuorumAwayEnds(t *testing.T) {
+	play(t, 4, func(s *stage) {
+		s.heldOn(3)
+		s.TakeBackup()
+		s.joinsOn(t, "n4")
+		s.pass(time.Minute)
+		s.Node("n3").PowerOff()
+		s.pass(time.Minute)
+		o := fromBackup
+		o.Without = []string{"n3"}
+		s.order(o)
+		if !s.until(20*time.Minute, s.restored) {
+			t.Errorf("not restored: %s %+v %+v", s.told().Reason, s.told().Problems, s.Store().Records()[len(s.Store().Records())-1])
+		}
+		s.unbroken(t)
+	})
+}
