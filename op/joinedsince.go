@@ -214,8 +214,8 @@ func replaces(id cke.Identity, j cke.Join, s cke.EndpointStatus) bool {
 }
 
 // peers are the peer URLs of memberships that the restore stops, where a record does not have the id of the member: of containers on the nodes that
-// they were made for, and, of a record that is no copy, of containers that are gone, each with the name that the member then has. What does not run is
-// only there for that if nothing answers in its place: an operator may have added a member of their own at its URLs.
+// they were made for. What does not run is only there for that if nothing answers in its place: an operator may have added a member of their own at its
+// URLs.
 func (r Restore) peers(ctx context.Context, e Env, id cke.Identity) map[string]string {
 	copied, urls := id.Incarnation.OnlyCopied(), map[string]string{}
 	for _, j := range r.Fence {
@@ -223,12 +223,6 @@ func (r Restore) peers(ctx context.Context, e Env, id cke.Identity) map[string]s
 			continue
 		}
 		c, err := e.Machines.Machine(j.Node).Container(ctx, j)
-		if errors.Is(err, cke.ErrNotFound) && !copied {
-			if e.Etcd.Endpoint(ctx, j.ClientURL()).ClusterID == "" {
-				urls[j.PeerURL()] = j.Member
-			}
-			continue
-		}
 		if host, _ := cke.HostPort(c.PeerURL()); err != nil || host != j.Node.Address {
 			continue
 		}
