@@ -145,8 +145,8 @@ func (i Incarnation) With(next Incarnation) Incarnation {
 		if next.Restore.Outside != nil {
 			r.Outside = next.Restore.Outside
 		}
-		r.Returned, r.Reappeared = with(r.Returned, next.Restore.Returned...), with(r.Reappeared, next.Restore.Reappeared...)
-		r.Fenced = with(r.Fenced, next.Restore.Fenced...)
+		r.Returned, r.Reappeared = With(r.Returned, next.Restore.Returned...), With(r.Reappeared, next.Restore.Reappeared...)
+		r.Fenced = With(r.Fenced, next.Restore.Fenced...)
 		i.Restore = &r
 	}
 	return i
@@ -375,7 +375,7 @@ func (i Identity) RestoreCancelled(inc Incarnation) (Identity, error) {
 		again.Last, again.Stopping = 0, again.Stopping || now.Restore.Stopping
 		for _, node := range now.Restore.Returned { // what this one saw counts for the one before
 			if slices.Contains(again.Order.Destroyed, node) {
-				again.Returned = with(again.Returned, node)
+				again.Returned = With(again.Returned, node)
 			}
 		}
 		back.Restore = &again

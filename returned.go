@@ -15,9 +15,9 @@ func (r Restoration) Noted(nodes ...string) Restoration {
 		switch {
 		case n == "":
 		case !slices.Contains(r.Returned, n):
-			r.Returned = with(r.Returned, n)
+			r.Returned = With(r.Returned, n)
 		case len(r.Fenced) > 0:
-			r.Reappeared = with(r.Reappeared, n)
+			r.Reappeared = With(r.Reappeared, n)
 		}
 	}
 	return r
@@ -28,8 +28,8 @@ func (r *Restoration) IsFenced(j Join) bool {
 	return slices.Contains(r.Fenced, j.ID) && !slices.Contains(r.Reappeared, j.Node.Name())
 }
 
-// with returns a set with more in it.
-func with[T comparable](all []T, more ...T) []T {
+// With returns a set with more in it.
+func With[T comparable](all []T, more ...T) []T {
 	for _, one := range more {
 		if !slices.Contains(all, one) {
 			all = append(slices.Clone(all), one)

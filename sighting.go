@@ -36,7 +36,7 @@ func (i Identity) SeenSince(r *Restoration) (nodes []string) {
 	for _, s := range i.Sightings(r.ID) {
 		again := slices.ContainsFunc(i.Superseded(), func(j Join) bool { return j.Node.Name() == s.Node && r.IsFenced(j) })
 		if again || slices.Contains(destroyed, s.Node) {
-			nodes = with(nodes, s.Node)
+			nodes = With(nodes, s.Node)
 		}
 	}
 	return nodes

@@ -90,11 +90,8 @@ func hear(ctx context.Context, e Env, j cke.Join) heard {
 	case s.Learner || j.MemberID != "" && s.MemberID != j.MemberID:
 		return heard{}
 	}
-	list, err := cke.MemberList{}, cke.ErrConflict
-	if s.Linearizable {
-		list, err = listAt(ctx, e, url, s.ClusterID, true)
-	}
-	if err != nil {
+	list, err := listAt(ctx, e, url, s.ClusterID, s.Linearizable)
+	if err != nil && s.Linearizable {
 		list, err = listAt(ctx, e, url, s.ClusterID, false)
 	}
 	if err != nil {

@@ -213,13 +213,11 @@ func replaces(id cke.Identity, j cke.Join, s cke.EndpointStatus) bool {
 	return s.ClusterID != "" && s.ClusterID != id.Incarnation.ClusterID && (j.MemberID == "" || j.MemberID == s.MemberID)
 }
 
-// peers are the peer URLs of memberships that the restore stops, where a record does not have the id of the member: of containers on the nodes that
-// they were made for. What does not run is only there for that if nothing answers in its place: an operator may have added a member of their own at its
-// URLs.
-func (r Restore) peers(ctx context.Context, e Env, id cke.Identity) map[string]string {
-	copied, urls := id.Incarnation.OnlyCopied(), map[string]string{}
+// peers are the peer URLs of containers that the restore stops, on the nodes that they were made for, where a record does not have the id of the
+// member. One that does not run is only there for that if nothing answers in its place: an operator may have added a member of their own at its URLs.
+func (r Restore) peers(ctx context.Context, e Env, id cke.Identity) (urls []string) {
 	for _, j := range r.Fence {
-		if j.MemberID != "" && !copied {
+		if j.MemberID != "" && !id.Incarnation.OnlyCopied() {
 			continue
 		}
 		c, err := e.Machines.Machine(j.Node).Container(ctx, j)
@@ -227,7 +225,7 @@ func (r Restore) peers(ctx context.Context, e Env, id cke.Identity) map[string]s
 			continue
 		}
 		if c.Running() || e.Etcd.Endpoint(ctx, c.ClientURL()).ClusterID == "" {
-			urls[c.PeerURL()] = ""
+			urls = append(urls, c.PeerURL())
 		}
 	}
 	return urls
@@ -239,8 +237,8 @@ func (r Restore) LeavesQuorum(id cke.Identity, list cke.MemberList) error {
 	return r.leavesQuorum(id, list, nil)
 }
 
-// leavesQuorum is LeavesQuorum; members at some peer URLs are stopped, too, if they have the name there, where there is one.
-func (r Restore) leavesQuorum(id cke.Identity, list cke.MemberList, peers map[string]string) error {
+// leavesQuorum is LeavesQuorum; members at some peer URLs are stopped, too.
+func (r Restore) leavesQuorum(id cke.Identity, list cke.MemberList, peers []string) error {
 	order := id.Incarnation.Restore.Believed()
 	voters, learners, stay, flags, first := 0, 0, []string{}, []string{}, ""
 	for _, m := range list.Members {
@@ -250,10 +248,7 @@ func (r Restore) leavesQuorum(id cke.Identity, list cke.MemberList, peers map[st
 		stopped := slices.ContainsFunc(slices.Concat(r.Fence, id.Ended), func(j cke.Join) bool {
 			stays := indexOf(r.Fence, j.ID) < 0 && slices.ContainsFunc(id.Superseded(), func(s cke.Join) bool { return s.ID == j.ID }) && id.NameIn(order.Destroyed, j) == ""
 			return j.MemberID != "" && m.ID == j.MemberID && !stays
-		}) || slices.ContainsFunc(m.PeerURLs, func(url string) bool {
-			name, at := peers[url]
-			return at && (name == "" || name == m.Name)
-		})
+		}) || slices.ContainsFunc(m.PeerURLs, func(url string) bool { return slices.Contains(peers, url) })
 		gone := slices.Contains(order.Destroyed, r.Called[m.ID]) // what was seen since is not among them any more
 		switch {
 		case stopped || gone:

@@ -325,7 +325,7 @@ func (s *Store) requestDelete(ctx context.Context, cluster, by string, declarati
 			asked.DestroyedIDs = slices.Clone(spec.DestroyedIDs)
 		}
 		for _, n := range destroyed {
-			asked.Destroyed, asked.DestroyedIDs = union(asked.Destroyed, n.Name), union(asked.DestroyedIDs, n.IDs...)
+			asked.Destroyed, asked.DestroyedIDs = cke.With(asked.Destroyed, n.Name), cke.With(asked.DestroyedIDs, n.IDs...)
 		}
 		var again []clientv3.Op // who names a node again knows of what was seen
 		if spec.Deleting() {
@@ -362,16 +362,6 @@ func (s *Store) requestDelete(ctx context.Context, cluster, by string, declarati
 			return s.fail(tried, err)
 		}
 	}
-}
-
-// union is a list with what it lacks of others.
-func union(all []string, more ...string) []string {
-	for _, s := range more {
-		if !slices.Contains(all, s) {
-			all = append(all, s)
-		}
-	}
-	return all
 }
 
 // CancelDelete withdraws the request to delete the cluster, which is possible until SealDelete. ErrNotFound: there is

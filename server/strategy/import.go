@@ -90,12 +90,7 @@ func stayRemedy(in *Input, left []cke.Member) string {
 			return remedy
 		}
 	}
-	voters := 0
-	for _, m := range in.Seen.Etcd.Members {
-		if !m.Learner {
-			voters++
-		}
-	}
+	voters := cke.CountVoters(in.Seen.Etcd.Members)
 	if has, need := len(in.Spec.ControlPlane()), quorum.Of(voters-1); has < need {
 		return fmt.Sprintf("declare at least %d control-plane nodes, until the old members have left; the file has %d", need, has)
 	}
