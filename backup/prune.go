@@ -137,8 +137,9 @@ func (s *Store) readEnds(ctx context.Context, l *Lineage, going []Removal) error
 	return s.allListed(ctx, l, bases)
 }
 
-// judgeFulls finds out which fulls of a lineage are of no use: those whose head or size is wrong, and those that a drill found wrong. Those that are listed and gone do not count. Of several of one
-// revision it puts the one with the newest users and roles last. It also reads whether the last drill failed, and returns the newest one that succeeded.
+// judgeFulls finds out which fulls of a lineage are of no use: those whose head or size is wrong, and those that a drill found wrong. Those that are
+// listed and gone do not count. Of several of one revision it puts the one with the newest users and roles last. It also reads whether the last drill
+// failed, and returns the newest one that succeeded.
 func (s *Store) judgeFulls(ctx context.Context, l *Lineage) (*Verified, error) {
 	d, err := s.drills(ctx, l.Name)
 	if err != nil {

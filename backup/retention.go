@@ -150,47 +150,32 @@ func keepReasons(lineages []Lineage, r cke.Retention, now time.Time) map[string]
 	if r.Within > 0 {
 		keepWithin(reasons, fulls, r.Within, now)
 	}
-	for _, l := range lineages {
-		l.keepUsers(reasons, fulls)
+	for _, l := range lineages { // of those that count for the rules
+		counts := slices.DeleteFunc(slices.Clone(l.Fulls), func(f Entry) bool { return !slices.Contains(fulls, f) })
+		keepUsers(reasons, counts, func(f, last Entry) bool { return f.Time.After(last.Time) })
 	}
 	return reasons
 }
 
-// keepUsers keeps, of several fulls of one revision, the one with the newest users and roles, which is the last, if a rule keeps another one because that has
-// a later date. counts are the fulls that may be kept for that.
-func (l *Lineage) keepUsers(reasons map[string]*keeping, counts []Entry) {
-	for from, to := 0, 0; from < len(l.Fulls); from = to {
+// keepUsers keeps, of several fulls of one revision, by revision, the one with the newest users and roles, which is the last, if another one is kept
+// instead, as far as instead says.
+func keepUsers(reasons map[string]*keeping, fulls []Entry, instead func(f, last Entry) bool) {
+	for from, to := 0, 0; from < len(fulls); from = to {
 		to = from + 1
-		for to < len(l.Fulls) && l.Fulls[to].Revision == l.Fulls[from].Revision {
+		for to < len(fulls) && fulls[to].Revision == fulls[from].Revision {
 			to++
 		}
-		if to-from < 2 {
-			continue
-		}
-		same := slices.DeleteFunc(slices.Clone(l.Fulls[from:to]), func(f Entry) bool { return !slices.Contains(counts, f) })
-		if len(same) == 0 {
-			continue
-		}
-		last := same[len(same)-1]
-		dated := func(f Entry) bool { return f.Time.After(last.Time) && reasons[f.Name()].why != nil }
-		if reasons[last.Name()].why == nil && slices.ContainsFunc(same, dated) {
+		last := fulls[to-1]
+		kept := func(f Entry) bool { return reasons[f.Name()].why != nil && instead(f, last) }
+		if reasons[last.Name()].why == nil && slices.ContainsFunc(fulls[from:to-1], kept) {
 			reasons[last.Name()].add("newest users and roles of its revision", false)
 		}
 	}
 }
 
-// keepUsersBeside is keepUsers for fulls that are kept whatever the rules and their dates say.
-func (l *Lineage) keepUsersBeside(reasons map[string]*keeping) {
-	sound := slices.DeleteFunc(slices.Clone(l.Fulls), func(f Entry) bool { return l.useless[f.Name()] != "" })
-	for i, last := range sound {
-		same := func(f Entry) bool { return f.Revision == last.Revision }
-		if slices.ContainsFunc(sound[i+1:], same) || reasons[last.Name()].why != nil {
-			continue
-		}
-		if slices.ContainsFunc(sound[:i], func(f Entry) bool { return same(f) && reasons[f.Name()].why != nil }) {
-			reasons[last.Name()].add("newest users and roles of its revision", false)
-		}
-	}
+// sound are the fulls that are not known to be of no use.
+func (l *Lineage) sound() []Entry {
+	return slices.DeleteFunc(slices.Clone(l.Fulls), func(f Entry) bool { return l.useless[f.Name()] != "" })
 }
 
 // keepWithin keeps the fulls, newest first, that were started within a time, and of each lineage the one before these: the
@@ -267,7 +252,7 @@ func (l *Lineage) pruneInto(plan *PrunePlan, reasons map[string]*keeping, v *Ver
 			return st.mayPass(i, s.from) && st.Deltas[i].Revision <= s.to && !(st.unread(i) && l.resumed(st, s.from))
 		})
 	}
-	l.keepUsersBeside(reasons)
+	keepUsers(reasons, l.sound(), func(_, _ Entry) bool { return true }) // whatever the rules and their dates say
 	l.keepLeading(reasons, needed, func(from Entry, to int64) { spans = append(spans, span{from, to}) })
 	for _, f := range l.Fulls {
 		if k := reasons[f.Name()]; len(k.why) > 0 {
@@ -296,7 +281,7 @@ func (l *Lineage) pruneInto(plan *PrunePlan, reasons map[string]*keeping, v *Ver
 // keepLeading keeps the newest full that leads to a delta that is needed, where none does that is kept: changes are missing before the delta, or the
 // full that it follows is of no use. Of several fulls of one revision that is the last. The deltas between the two are needed then.
 func (l *Lineage) keepLeading(reasons map[string]*keeping, needed func(st *Stream, i int) bool, need func(from Entry, to int64)) {
-	sound := slices.DeleteFunc(slices.Clone(l.Fulls), func(f Entry) bool { return l.useless[f.Name()] != "" })
+	sound := l.sound()
 	for i := range l.Streams {
 		st := &l.Streams[i]
 		leads := func(f Entry, j int) bool { return st.First <= f.Revision+1 && st.mayPass(j, f) }

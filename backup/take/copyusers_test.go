@@ -24,16 +24,7 @@ func TestCopy_TheUsersOfTwoFullsOfOneRevision(t *testing.T) {
 	ctx := etcdtest.Context(t)
 	r, c := fullsOnly(t)
 	r.Put("a", "1")
-	full := func(ago time.Duration) backup.Header {
-		t.Helper()
-		dated := c
-		dated.Now = func() time.Time { return time.Now().Add(-ago) }
-		h, err := take.Full(ctx, dated)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return h
-	}
+	full := func(ago time.Duration) backup.Header { return fullAgo(t, c, ago) }
 	older := full(3 * time.Minute)
 	full(-time.Minute)
 	if _, err := r.Server.Client.UserAdd(ctx, "later", "secret"); err != nil {
@@ -134,16 +125,7 @@ func TestCopy_AnOldFullThatCannotBeRead(t *testing.T) {
 	ctx := etcdtest.Context(t)
 	r, c := fullsOnly(t)
 	r.Put("a", "1")
-	full := func(ago time.Duration) backup.Header {
-		t.Helper()
-		dated := c
-		dated.Now = func() time.Time { return time.Now().Add(-ago) }
-		h, err := take.Full(ctx, dated)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return h
-	}
+	full := func(ago time.Duration) backup.Header { return fullAgo(t, c, ago) }
 	old := full(3 * time.Minute).Place.Name()
 	newer := full(-time.Minute).Place.ID()
 	b := c.Bucket.(*backuptest.Memory)
@@ -169,4 +151,15 @@ func TestCopy_AnOldFullThatCannotBeRead(t *testing.T) {
 			t.Errorf("%s: %+v, %v; copied %v, %v", what, done, err, l.Fulls, listed)
 		}
 	}
+}
+
+// fullAgo takes a full that is dated some time ago.
+func fullAgo(t *testing.T, c take.Config, ago time.Duration) backup.Header {
+	t.Helper()
+	c.Now = func() time.Time { return time.Now().Add(-ago) }
+	h, err := take.Full(etcdtest.Context(t), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
 }
