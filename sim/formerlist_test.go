@@ -63,13 +63,7 @@ func (s *stage) joinsAtRestore(t *testing.T, then func(foreign []*sim.Node)) {
 // backedUpAlone forms a cluster of n1, and backs it up.
 func (s *stage) backedUpAlone(t *testing.T) {
 	t.Helper()
-	c := s.cluster(s.Nodes()[:1])
-	c.Policies.Foreign = cke.ForeignHold
-	s.Store().SetSpec(c)
-	s.daemon()
-	if !s.until(convergence, s.settled) || !s.Write("n1", "kept") {
-		t.Fatal("no cluster")
-	}
+	s.heldOn(t, 1)
 	s.TakeBackup()
 }
 

@@ -64,12 +64,7 @@ type from struct {
 
 // hidesVoters reports whether a quorum was seen that the voters that answered do not make.
 func hidesVoters(s cke.EtcdStatus) bool {
-	voters, serve := 0, 0
-	for _, m := range s.Members {
-		if !m.Learner {
-			voters++
-		}
-	}
+	voters, serve := cke.CountVoters(s.Members), 0
 	for _, e := range s.Endpoints {
 		if e.Linearizable && !e.Learner {
 			serve++

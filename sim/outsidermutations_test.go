@@ -33,9 +33,7 @@ func (n *nemesis) outnumber(operation string, request func()) {
 		if running, _ := s.Store().Running(); running == operation {
 			if at--; at == 0 {
 				for _, name := range []string{"n2", "n3"} {
-					if node := s.Node(name); node.Join("hand-"+name, true) {
-						node.Keep("hand-" + name)
-					}
+					joinsKept(s.Node(name), "hand-"+name)
 				}
 			}
 		}

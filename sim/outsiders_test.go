@@ -20,11 +20,19 @@ func (s *stage) held(names ...string) cke.Cluster {
 func (s *stage) joinsOn(t *testing.T, nodes ...string) {
 	t.Helper()
 	for _, n := range nodes {
-		if !s.Node(n).Join("hand-"+n, true) {
+		if !joinsKept(s.Node(n), "hand-"+n) {
 			t.Errorf("cannot join on %s", n)
 		}
-		s.Node(n).Keep("hand-" + n)
 	}
+}
+
+// joinsKept lets an operator add a member that the engine keeps running.
+func joinsKept(n *sim.Node, name string) bool {
+	joined := n.Join(name, true)
+	if joined {
+		n.Keep(name)
+	}
+	return joined
 }
 
 // keptOn forms a cluster on some nodes, in which something is written.
@@ -202,10 +210,9 @@ func TestRestoreOutsiders_ANameIsNoMember(t *testing.T) {
 				o.Destroyed = []string{"hand-n2"}
 				again := func() {
 					s.Cut(sim.Management, "n4")
-					if !s.Node("n2").Leave("hand-n2") || !s.Node("n4").Join("hand-n2", true) {
+					if !s.Node("n2").Leave("hand-n2") || !joinsKept(s.Node("n4"), "hand-n2") {
 						t.Error("not replaced")
 					}
-					s.Node("n4").Keep("hand-n2")
 				}
 				if when == "while data is made" {
 					s.onceAt("RestoreData", again)
@@ -317,7 +324,7 @@ func TestRestoreOutsiders_AListThatCannotBeReadHasARemedy(t *testing.T) {
 // stopped there is no quorum any more, and n2 is stopped all the same.
 func TestRestoreOutsiders_AFenceThatTakesTheQuorumAwayEnds(t *testing.T) {
 	play(t, 4, func(s *stage) {
-		s.heldOn(3)
+		s.heldOn(t, 3)
 		s.TakeBackup()
 		s.joinsOn(t, "n4")
 		s.pass(time.Minute)

@@ -146,7 +146,7 @@ func TestRestoreOutsiders_TheAdviceOfARefusalEnds(t *testing.T) {
 // As AForeignVoterWithTheNameOfADestroyedNodeCounts; n1 is cut off from the others, and a recovery continues from it.
 func TestRecoverOutsiders_AForeignVoterWithTheNameOfADestroyedNodeCounts(t *testing.T) {
 	play(t, 5, func(s *stage) {
-		s.heldOn(3)
+		s.heldOn(t, 3)
 		s.Node("n2").PowerOff()
 		s.replacedByHand(t, "n2", "n2", "n4")
 		s.Node("n3").PowerOff()

@@ -9,13 +9,15 @@ import (
 )
 
 // heldOn declares the first nodes only, and leaves foreign members where they are.
-func (s *stage) heldOn(ours int) {
+func (s *stage) heldOn(t *testing.T, ours int) {
+	t.Helper()
 	c := s.cluster(s.Nodes()[:ours])
 	c.Policies.Foreign = cke.ForeignHold
 	s.Store().SetSpec(c)
 	s.daemon()
-	s.must("formed", s.settled)
-	s.Write("n1", "kept")
+	if !s.until(convergence, s.settled) || !s.Write("n1", "kept") {
+		t.Fatal("no cluster")
+	}
 }
 
 // replacedByHand lets an operator put a member of the same name on another machine, which cke cannot reach, in the place of one whose machine is
@@ -23,10 +25,9 @@ func (s *stage) heldOn(ours int) {
 func (s *stage) replacedByHand(t *testing.T, gone, name, to string) {
 	t.Helper()
 	s.Cut(sim.Management, to)
-	if !s.Node(gone).Leave(name) || !s.Node(to).Join(name, true) {
+	if !s.Node(gone).Leave(name) || !joinsKept(s.Node(to), name) {
 		t.Error("not replaced")
 	}
-	s.Node(to).Keep(name)
 	s.pass(time.Minute)
 }
 
@@ -34,7 +35,7 @@ func (s *stage) replacedByHand(t *testing.T, gone, name, to string) {
 // loses its disk, and the machines n2 and n3 are called destroyed.
 func TestRestoreOutsiders_AForeignVoterWithTheNameOfADestroyedNodeCounts(t *testing.T) {
 	play(t, 5, func(s *stage) {
-		s.heldOn(3)
+		s.heldOn(t, 3)
 		s.TakeBackup()
 		s.Node("n2").PowerOff()
 		s.replacedByHand(t, "n2", "n2", "n4")
@@ -53,7 +54,7 @@ func TestRestoreOutsiders_AForeignVoterWithTheNameOfADestroyedNodeCounts(t *test
 
 func TestDeleteOutsiders_AForeignVoterWithTheNameOfADestroyedNodeCounts(t *testing.T) {
 	play(t, 5, func(s *stage) {
-		s.heldOn(3)
+		s.heldOn(t, 3)
 		s.Node("n2").PowerOff()
 		s.replacedByHand(t, "n2", "n2", "n4")
 		s.Node("n3").PowerOff()
@@ -72,13 +73,12 @@ func TestDeleteOutsiders_AForeignVoterWithTheNameOfADestroyedNodeCounts(t *testi
 // them.
 func TestRestoreOutsiders_ANameOfSeveralMembersExcusesNone(t *testing.T) {
 	play(t, 5, func(s *stage) {
-		s.heldOn(1)
+		s.heldOn(t, 1)
 		for _, n := range []string{"n2", "n3", "n4", "n5"} {
 			s.Cut(sim.Management, n)
-			if !s.Node(n).Join("default", true) {
+			if !joinsKept(s.Node(n), "default") {
 				t.Error("cannot join")
 			}
-			s.Node(n).Keep("default")
 			s.pass(time.Minute)
 		}
 		s.TakeBackup()
@@ -127,7 +127,7 @@ func TestDeleteOutsiders_ANameIsNoMember(t *testing.T) {
 // heldOnWith forms a cluster of three, to which two foreign voters were added.
 func (s *stage) heldOnWith(t *testing.T) (foreign []*sim.Node, names []string) {
 	t.Helper()
-	s.heldOn(3)
+	s.heldOn(t, 3)
 	for _, n := range s.Nodes()[3:5] {
 		s.joinsOn(t, n.Name())
 		s.pass(time.Minute)
@@ -139,7 +139,7 @@ func (s *stage) heldOnWith(t *testing.T) (foreign []*sim.Node, names []string) {
 // N1 is cut off from the others and has an old list. N2 runs, does not answer, and knows of foreign voters that joined while cke was away.
 func TestDeleteOutsiders_AnOutdatedListOfOneMemberDoesNotSpeakForASilentOne(t *testing.T) {
 	play(t, 5, func(s *stage) {
-		s.heldOn(2)
+		s.heldOn(t, 2)
 		s.joinsOn(t, "n3")
 		s.pass(time.Minute)
 		s.latest().Kill()
@@ -208,7 +208,7 @@ func TestRestoreOutsiders_NewHostCountsWhatItCouldReadWhileDataIsMade(t *testing
 // restore begins, but is one with others that join while data is made.
 func TestRestoreOutsiders_AnOrderWithIDsMeansNoOtherMemberOfTheRecordedList(t *testing.T) {
 	play(t, 6, func(s *stage) {
-		s.heldOn(2)
+		s.heldOn(t, 2)
 		s.joinsOn(t, "n3")
 		s.TakeBackup()
 		s.pass(time.Minute)

@@ -16,8 +16,8 @@ import (
 type outsiders struct {
 	*rand.Rand
 	s *stage
-	// gone are the machines that are never switched on again; hidden those that are cut off, or whose clients do not reach them.
-	gone, hidden map[string]bool
+	// gone are the machines that are never switched on again.
+	gone map[string]bool
 	// joined are the names of members that operators added, by node.
 	joined map[string]string
 	copied *sim.StoreCopy
@@ -35,8 +35,8 @@ func (o *outsiders) join() {
 	joined := false
 	if o.IntN(4) == 0 {
 		joined = n.JoinAs(name, n.Declared().Address)
-	} else if joined = n.Join(name, true); joined {
-		n.Keep(name)
+	} else {
+		joined = joinsKept(n, name)
 	}
 	if joined {
 		o.joined[n.Name()] = name
@@ -58,7 +58,6 @@ func (o *outsiders) leave() {
 // hide cuts a machine off from cke or from the others, or its clients from its members.
 func (o *outsiders) hide() {
 	n := o.node()
-	o.hidden[n.Name()] = true
 	switch o.IntN(3) {
 	case 0:
 		o.s.Cut(sim.Management, n.Name())
@@ -74,7 +73,6 @@ func (o *outsiders) hide() {
 }
 
 func (o *outsiders) show(n *sim.Node) {
-	delete(o.hidden, n.Name())
 	o.s.Rejoin(n.Name())
 	n.FilterClientPort(false)
 	if !o.gone[n.Name()] {
@@ -240,7 +238,7 @@ func outsidersPlay(t *testing.T, seed uint64, tell func(string, ...any)) (faults
 		if tell != nil {
 			s.OnTrace(tell)
 		}
-		o := &outsiders{Rand: r, s: s, gone: map[string]bool{}, hidden: map[string]bool{}, joined: map[string]string{}}
+		o := &outsiders{Rand: r, s: s, gone: map[string]bool{}, joined: map[string]string{}}
 		var names []string
 		for _, n := range s.Nodes()[:1+r.IntN(3)] {
 			names = append(names, n.Name())
