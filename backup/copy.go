@@ -408,7 +408,7 @@ func (s *Store) foreign(ctx context.Context, name string) (Content, error) {
 	defer r.Close()
 	data, err := io.ReadAll(r)
 	if err == nil && len(data) > maxFile {
-		err = fmt.Errorf("%s: %w", name, errLimit)
+		err = fmt.Errorf("%s: %w", name, damaged("it is %w", errLimit))
 	}
 	return Content{Head: data}, err
 }

@@ -190,18 +190,14 @@ func (l *Lineage) sift() (changed bool) {
 	}
 	l.newestFull = cmp.Or(l.newestFull, any)
 	rest := Lineage{Name: l.Name, Files: l.Files, sifted: l.sifted}
-	twins, begins := map[number]Entry{}, map[int64]Entry{}
-	for _, e := range l.listed { // by their sequence
-		if e.Kind != KindDelta || !l.signed(e) {
-			continue
-		}
-		twins[number{e.Stream, e.Sequence}] = e
-		if _, there := begins[e.Stream]; !there {
-			begins[e.Stream] = e
+	signed := map[int64][]Entry{} // the deltas of each stream
+	for _, e := range l.listed {  // by their sequence
+		if e.Kind == KindDelta && l.signed(e) {
+			signed[e.Stream] = append(signed[e.Stream], e)
 		}
 	}
 	for _, e := range l.listed {
-		if why := l.counts(e, twins[number{e.Stream, e.Sequence}], begins[e.Stream]); why != nil {
+		if why := l.counts(e, signed[e.Stream]); why != nil {
 			rest.Untrusted = append(rest.Untrusted, Untrusted{e, max(e.Revision, l.seen[e.Name()].last), why})
 			continue
 		}
@@ -221,22 +217,28 @@ func (l *Lineage) sift() (changed bool) {
 // number is the place of a delta in its stream: only one can be genuine.
 type number struct{ stream, sequence int64 }
 
-// counts returns why an object counts for nothing; nil: it counts, as far as is known. twin is the signed delta of its number, begin the first one
-// of its stream; both may be none.
-func (l *Lineage) counts(e, twin, begin Entry) error {
+// counts returns why an object counts for nothing; nil: it counts, as far as is known. signed are the signed deltas of its stream, by their sequence;
+// a full is in none.
+func (l *Lineage) counts(e Entry, signed []Entry) error {
 	v, seen := l.seen[e.Name()]
-	switch {
-	case !seen, l.signed(e):
+	if !seen || l.signed(e) {
 		return nil
+	}
+	at, twin := slices.BinarySearchFunc(signed, e.Sequence, func(s Entry, sequence int64) int { return cmp.Compare(s.Sequence, sequence) })
+	switch {
 	case errors.Is(v.bad, ErrUntrusted): // a format that is claimed
 		return v.bad
-	case twin.Kind == KindDelta:
-		return damaged("%w, but %s, which has the same number, is", ErrUntrusted, twin.Name())
+	case twin:
+		return damaged("%w, but %s, which has the same number, is", ErrUntrusted, signed[at].Name())
 	case v.bad != nil && l.tooEarly(e):
 		return damaged("%w: its header cannot be read, and it is older than the revision in its name", ErrUntrusted)
+	case v.bad != nil && at > 0 && l.seen[signed[at-1].Name()].last >= e.Revision:
+		return damaged("%w: its header cannot be read, and %s, which has an earlier number, holds its revision", ErrUntrusted, signed[at-1].Name())
+	case v.bad != nil && at < len(signed) && signed[at].Revision <= e.Revision:
+		return damaged("%w: its header cannot be read, and %s, which has a later number, starts before it", ErrUntrusted, signed[at].Name())
 	case v.bad != nil || l.first == math.MaxInt64:
 		return nil
-	case l.before(e, v.last, begin):
+	case l.before(e, v.last, signed):
 		return nil // it is from before anything was signed, or says so: who reads it is told
 	case v.by != "":
 		return damaged("%w: the key is %s", ErrUntrusted, v.by)
@@ -244,15 +246,15 @@ func (l *Lineage) counts(e, twin, begin Entry) error {
 	return damaged("%w: it has no signature, but objects before it have one", ErrUntrusted)
 }
 
-// before reports whether an object claims to be older than all that is signed. last is its newest revision, begin the first signed delta of its stream.
-func (l *Lineage) before(e Entry, last int64, begin Entry) bool {
+// before reports whether an object claims to be older than all that is signed. last is its newest revision, signed are the signed deltas of its stream.
+func (l *Lineage) before(e Entry, last int64, signed []Entry) bool {
 	switch {
 	case last > l.first:
 		return false
 	case e.Kind == KindFull:
 		return l.since.IsZero() || e.Time.Before(l.since)
 	}
-	return begin.Kind == "" || e.Sequence < begin.Sequence && last < begin.Revision
+	return len(signed) == 0 || e.Sequence < signed[0].Sequence && last < signed[0].Revision
 }
 
 // limited ends the chain of a full without a trusted signature where it would take the place of another one: signed deltas name the full that leads to
