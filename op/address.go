@@ -119,6 +119,9 @@ func (c ChangeAddress) prove(ctx context.Context, e Env) error {
 	return needData(ctx, m, j)
 }
 
+// certified are the files by which certify changes whom a member trusts, and who trusts it.
+var certified = []cke.File{{Path: cke.PeerCAFile}, {Path: cke.PeerCertFile}, {Path: cke.ClientCAFile}, {Path: cke.ServerCertFile}}
+
 // tryFiles writes a certificate that the member has once more: a volume that takes no files would keep it stopped without its new certificates.
 func (c ChangeAddress) tryFiles(ctx context.Context, e Env) error {
 	m, j := e.Machines.Machine(c.Node), c.Join
@@ -129,7 +132,7 @@ func (c ChangeAddress) tryFiles(ctx context.Context, e Env) error {
 	}
 	id, err := e.Ledger.Identity(ctx)
 	if err == nil {
-		err = keepsTrust(ctx, e, id, j, before, []cke.File{{Path: cke.PeerCAFile}, {Path: cke.PeerCertFile}}) // what certify writes
+		err = keepsTrust(ctx, e, id, j, before, certified)
 	}
 	files = slices.DeleteFunc(files, func(f cke.File) bool { return f.Path != cke.PeerCertFile })
 	if err != nil || len(files) == 0 {
