@@ -26,6 +26,8 @@ type Snapshot struct {
 	Full     string `json:"full,omitempty"`
 	// At is when the newest change in it was received; zero: unknown.
 	At time.Time `json:"at,omitzero"`
+	// Etcd is the version that the data is of: no etcd of an earlier minor version starts on it. Empty: unknown.
+	Etcd string `json:"etcd,omitempty"`
 	// Size is in bytes; Digest is the SHA-256 of the file, in hex.
 	Size   int64  `json:"size"`
 	Digest string `json:"digest"`

@@ -138,7 +138,9 @@ type Found struct {
 	Revision int64
 	// Received is when the newest change of the state was received; zero if names and headers do not show it.
 	Received time.Time
-	Notes    []string
+	// EtcdVersion is that of the member that gave the full; empty: not recorded. Its data may be of the minor version before.
+	EtcdVersion string
+	Notes       []string
 }
 
 // Find returns the state that Extract would write, or the error with which Extract would refuse. It reads names and
@@ -160,6 +162,11 @@ func (s *Store) FindFor(ctx context.Context, at At, o ExtractOptions) (Found, er
 		return Found{}, err
 	}
 	f := Found{Lineage: t.lineage.Name, Revision: t.revision, Notes: t.notes}
+	h, err := s.headerIn(ctx, &t.lineage, t.chains[0].Full)
+	if err != nil && !IsDamage(err) { // Extract tries another one then
+		return Found{}, err
+	}
+	f.EtcdVersion = h.EtcdVersion
 	if full := t.chains[0].Full; t.lineage.unsigned(full) {
 		f.Notes = append(f.Notes, fmt.Sprintf("%s is not signed: any client that can write to the target may have made it", full.Name()))
 	}

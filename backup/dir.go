@@ -1,6 +1,7 @@
 package backup
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -106,12 +107,16 @@ func (d Dir) Open(_ context.Context, name string, offset, length int64) (io.Read
 	if err != nil {
 		return nil, err
 	}
-	f, err := os.Open(file)
+	f, err := os.OpenFile(file, os.O_RDONLY|unix.O_NONBLOCK, 0) // a pipe would wait for a writer
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%s: %w", file, ErrNotFound)
 	}
 	if err != nil {
 		return nil, err
+	}
+	if is, err := f.Stat(); err != nil || !is.Mode().IsRegular() {
+		f.Close()
+		return nil, cmp.Or(err, fmt.Errorf("%s is no regular file: %w", file, ErrNotFound))
 	}
 	if _, err := f.Seek(offset, io.SeekStart); err != nil {
 		f.Close()

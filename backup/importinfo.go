@@ -64,17 +64,10 @@ func readImport(ctx context.Context, path string) (info ImportInfo, err error) {
 
 // describe reads what is beside the keys.
 func (i *ImportInfo) describe(tx *bolt.Tx) {
-	meta := tx.Bucket(bucketMeta)
-	if v := meta.Get(consistentIndex); len(v) == 8 {
+	if v := tx.Bucket(bucketMeta).Get(consistentIndex); len(v) == 8 {
 		i.Index = binary.BigEndian.Uint64(v)
 	}
-	i.Version = string(meta.Get(storageVersion)) // since 3.6
-	if b := tx.Bucket(bucketCluster); b != nil && i.Version == "" {
-		i.Version = string(b.Get(clusterVersion))
-	}
-	if _, ok := cke.ParseVersion(i.Version); !ok {
-		i.Version = ""
-	}
+	i.Version = dataVersion(tx)
 	count := func(name []byte) (n int64) {
 		if b := tx.Bucket(name); b != nil {
 			n = int64(b.Stats().KeyN)
@@ -97,6 +90,33 @@ func (i *ImportInfo) describe(tx *bolt.Tx) {
 			i.Admitted = i.Admitted || field == roles && string(data) == "root"
 		})
 	}
+}
+
+// DataVersion returns the version of etcd that the data in a snapshot file is of, such as 3.6.0: no etcd of an earlier minor version starts on it.
+// Empty: it does not say so.
+func DataVersion(path string) (version string, err error) {
+	defer pages.Guard(&err)()
+	db, err := pages.Open(path, true)
+	if err != nil {
+		return "", fmt.Errorf("open %s as a database: %w", path, err)
+	}
+	defer db.Close()
+	err = db.View(func(tx *bolt.Tx) error { version = dataVersion(tx); return nil })
+	return version, err
+}
+
+// dataVersion is the version of etcd that the data is of; empty: unknown.
+func dataVersion(tx *bolt.Tx) (version string) {
+	if b := tx.Bucket(bucketMeta); b != nil {
+		version = string(b.Get(storageVersion)) // since 3.6
+	}
+	if b := tx.Bucket(bucketCluster); b != nil && version == "" {
+		version = string(b.Get(clusterVersion))
+	}
+	if _, ok := cke.ParseVersion(version); !ok {
+		return ""
+	}
+	return version
 }
 
 // alarmOf reads an alarm, which etcd stores as a key. Source: etcd api, etcdserverpb.AlarmMember.

@@ -135,13 +135,25 @@ func confirmed(o cke.RestoreOrder, s cke.Snapshot) error {
 	}, Try: "ckecli restore --plan"}
 }
 
-// fits refuses a database with which etcd would take no write: one from backups holds history that the cluster itself had
-// compacted. That of a survivor is taken as it is.
+// fits refuses a database on which the declared etcd would not start, or with which it would take no write: one from backups holds history that the
+// cluster itself had compacted. That of a survivor is taken as it is.
 func (b BeginRestore) fits(s cke.Snapshot) error {
 	if b.order().Survivor != "" {
 		return nil
 	}
-	return AboveQuota(b.Spec, s.Size)
+	return cmp.Or(NewerData(b.Spec, s.Etcd), AboveQuota(b.Spec, s.Size))
+}
+
+// NewerData refuses data of this version if it is of a later minor version than the etcd of the cluster.
+func NewerData(c cke.Cluster, version string) error {
+	named := c.Options.Etcd.NamedVersion()
+	has, known := cke.ParseVersion(version)
+	wants, declared := cke.ParseVersion(named)
+	if !known || !declared || has.Minor <= wants.Minor {
+		return nil
+	}
+	return &cke.Error{Code: cke.CodeVersion, What: fmt.Sprintf("the data is of etcd 3.%d, which etcd %s cannot read", has.Minor, named), Unchanged: true,
+		Try: fmt.Sprintf("declare options.etcd.version %s or later", cke.GoodRelease(has.Minor))}
 }
 
 // AboveQuota refuses a database of so many bytes if it is no smaller than the quota of the cluster's members.

@@ -16,16 +16,6 @@ type unasked struct{ cke.Ledger }
 
 func (unasked) Asked(context.Context) (cke.Requests, error) { return cke.Requests{}, nil }
 
-// sized are snapshots of one size.
-type sized struct {
-	cke.Snapshots
-	size int64
-}
-
-func (s sized) Fetch(context.Context, string, cke.RestoreOrder, *cke.Join, func(string)) (cke.Snapshot, error) {
-	return cke.Snapshot{Size: s.size}, nil
-}
-
 // With a database above the quota etcd would refuse the first write of the restored cluster.
 func TestBeginRestore_RefusesADatabaseAboveTheQuota(t *testing.T) {
 	for _, c := range []struct {
@@ -44,7 +34,7 @@ func TestBeginRestore_RefusesADatabaseAboveTheQuota(t *testing.T) {
 			b.Spec.Options.Etcd.ExtraArgs = c.args
 			var err error
 			for _, s := range b.Stages()[1] {
-				err = s.Run(t.Context(), op.Env{Snapshots: sized{size: c.size}, Ledger: unasked{}, Now: time.Now, Note: func(string) {}})
+				err = s.Run(t.Context(), op.Env{Snapshots: shown{state: cke.Snapshot{Size: c.size}}, Ledger: unasked{}, Now: time.Now, Note: func(string) {}})
 			}
 			if c.needs == "" && err != nil || c.needs != "" && (cke.CodeOf(err) != cke.CodeAboveQuota || !strings.Contains(err.Error(), c.needs)) {
 				t.Errorf("%v", err)
@@ -61,6 +51,30 @@ type shown struct {
 
 func (s shown) Fetch(context.Context, string, cke.RestoreOrder, *cke.Join, func(string)) (cke.Snapshot, error) {
 	return s.state, nil
+}
+
+// etcdutl makes a data directory of a newer snapshot, on which the older etcd does not start: by then the members that served would be gone.
+func TestBeginRestore_RefusesDataOfANewerEtcd(t *testing.T) {
+	for _, c := range []struct {
+		data, declared string
+		code           cke.Code
+	}{
+		{"3.7.0", "3.6.16", cke.CodeVersion},
+		{"3.6.0", "3.5.35", cke.CodeVersion},
+		{"3.6.0", "3.6.16", cke.CodeOf(nil)},
+		{"3.6.0", "3.7.3", cke.CodeOf(nil)},
+		{"", "3.6.16", cke.CodeOf(nil)},
+	} {
+		b := op.BeginRestore{Task: cke.Task{Restore: &cke.RestoreOrder{Target: "file:///x"}}}
+		b.Spec.Options.Etcd.Version = c.declared
+		var err error
+		for _, s := range b.Stages()[1] {
+			err = s.Run(t.Context(), op.Env{Snapshots: shown{state: cke.Snapshot{Etcd: c.data}}, Ledger: unasked{}, Now: time.Now, Note: func(string) {}})
+		}
+		if cke.CodeOf(err) != c.code {
+			t.Errorf("data of %q, declared %s: %v", c.data, c.declared, err)
+		}
+	}
 }
 
 // The backups may have changed since the operator confirmed what the plan showed.

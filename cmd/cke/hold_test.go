@@ -52,8 +52,8 @@ func recordedFor(t *testing.T, s *snapshots, task cke.Task, compared bool) {
 func TestRestore_HoldsItsBackupsUntilItIsOver(t *testing.T) {
 	s, task, dir := orderedIn(t)
 	for range 2 { // what was fetched is held once
-		if _, err := s.Fetch(t.Context(), task.ID, *task.Restore, nil, func(string) {}); err != nil {
-			t.Fatal(err)
+		if got, err := s.Fetch(t.Context(), task.ID, *task.Restore, nil, func(string) {}); err != nil || got.Etcd != "3.7.0" {
+			t.Fatalf("data of etcd %q, %v", got.Etcd, err)
 		}
 		if n := heldIn(t, dir); n != 1 {
 			t.Errorf("%d locks, want that of the hold", n)

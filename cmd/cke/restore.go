@@ -245,7 +245,8 @@ func (s *snapshots) extract(ctx context.Context, id string, o cke.RestoreOrder, 
 	for _, note := range x.Notes {
 		progress(note)
 	}
-	return cke.Snapshot{Revision: x.Revision, Lineage: x.Lineage, Full: x.Full, At: x.End, Size: x.Size, Digest: x.Digest}, nil
+	version, err := backup.DataVersion(s.file(id))
+	return cke.Snapshot{Revision: x.Revision, Lineage: x.Lineage, Full: x.Full, At: x.End, Etcd: version, Size: x.Size, Digest: x.Digest}, err
 }
 
 // open opens the backups that a restore reads.

@@ -165,15 +165,12 @@ func (r *restoring) fitsVersion(text string) error {
 		return e
 	case !declared:
 		return nil
-	case has.Minor > wants.Minor:
-		e.What, e.Try = fmt.Sprintf("the data is of etcd 3.%d, which etcd %s cannot read", has.Minor, named), fmt.Sprintf("declare options.etcd.version %s or later", cke.GoodRelease(has.Minor))
-		return e
 	case has.Minor+1 < wants.Minor:
 		e.What, e.Try = fmt.Sprintf("the data is of etcd 3.%d, and etcd %s follows more than one minor version later", has.Minor, named),
 			fmt.Sprintf("declare options.etcd.version %s, and upgrade after the restore", cke.GoodRelease(has.Minor))
 		return e
 	}
-	return nil
+	return op.NewerData(r.spec, text)
 }
 
 // doubts are what the data does not show, and other members of its cluster may.

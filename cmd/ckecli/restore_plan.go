@@ -12,6 +12,7 @@ import (
 	"cke"
 	"cke/backup"
 	"cke/internal/term"
+	"cke/op"
 	"cke/server/strategy"
 )
 
@@ -108,6 +109,10 @@ func (r *restoring) look(ctx context.Context, o backupOptions, at backup.At) err
 	}
 	p := &r.plan
 	p.Lineage, p.Revision, p.Notes = found.Lineage, found.Revision, append(p.Notes, found.Notes...)
+	if newer := new(cke.Error); errors.As(op.NewerData(r.spec, found.EtcdVersion), &newer) {
+		p.Notes = append(p.Notes, fmt.Sprintf("the backup was made by etcd %s: if its data is of that minor version, the restore is refused before anything changes, because etcd %s cannot read it; %s",
+			found.EtcdVersion, r.spec.Options.Etcd.NamedVersion(), newer.Try))
+	}
 	if len(b.trusted) > 0 {
 		r.order.ShownLineage, r.order.ShownRevision = found.Lineage, found.Revision
 	} else { // the leader, which has the key file, may leave out what is not signed
