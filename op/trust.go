@@ -13,11 +13,11 @@ import (
 // No phase of a replacement does either, as long as the store has all of it: one that is older issues with an authority that members or clients
 // trust no longer.
 func keepsTrust(ctx context.Context, e Env, id cke.Identity, j cke.Join, before cke.CertificateFiles, files []cke.File) error {
-	if !before.Hold(e.Now()) {
-		return nil // nobody trusts it
+	if before.Damage != "" {
+		return nil // no member trusts it
 	}
 	all, err := fingerprinted(ctx, e, id.Authorities)
-	if errors.Is(err, cke.ErrNotFound) {
+	if errors.Is(err, cke.ErrNotFound) && id.Incarnation != nil && id.Incarnation.Import != nil {
 		return nil // of an import: others issued what members show to each other, until the authority of the store does
 	}
 	if err != nil {

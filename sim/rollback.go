@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"maps"
 	"slices"
 
 	"cke"
@@ -14,6 +15,7 @@ type StoreCopy struct {
 	beside   []string
 	archived []cke.Identity
 	queues   cke.Requests // and the leases of their entries; no other request
+	cas      map[string]cke.CA
 }
 
 // Copy makes a copy of the store.
@@ -21,7 +23,7 @@ func (s *Store) Copy() StoreCopy {
 	s.world.mu.Lock()
 	defer s.world.mu.Unlock()
 	queues := cke.Requests{Reboots: s.requests.Reboots, Repairs: s.requests.Repairs, Drains: slices.DeleteFunc(slices.Clone(s.requests.Drains), func(d cke.Drain) bool { return d.Entry == "" })}
-	return StoreCopy{cloneIdentity(s.identity), s.spec, s.status, s.beside, slices.Clone(s.archived), queues}
+	return StoreCopy{cloneIdentity(s.identity), s.spec, s.status, s.beside, slices.Clone(s.archived), queues, maps.Clone(s.world.cas)}
 }
 
 // Identity returns the identity of the cluster in the copy.
@@ -76,6 +78,7 @@ func (s *Store) BringBack(c StoreCopy) {
 			s.world.mark(BeforeDeletion)
 		}
 		s.deleted, s.spec, s.requests, s.status, s.beside, s.archived = false, c.spec, c.queues, c.status, c.beside, slices.Clone(c.archived)
+		s.world.cas = maps.Clone(c.cas)
 		s.world.goesBack = true
 		s.put(cloneIdentity(c.identity))
 		s.world.goesBack = false
