@@ -42,7 +42,7 @@ type Store struct {
 	Ordered func(ctx context.Context) error
 	// Guard is called before a file is written; its error prevents that. nil: nothing does.
 	Guard func() error
-	// Whole remembers which fulls were read whole, so that Prune and Delete need not read them again; nil: none is known.
+	// Whole remembers what was read whole, so that Prune and Delete need not read it again; nil: nothing is known.
 	Whole *Whole
 	// Scratch is a directory for working copies of databases; empty: the system's temporary directory.
 	Scratch string
@@ -110,6 +110,8 @@ type Lineage struct {
 	// lineage may be deleted. Only known where backups are pruned.
 	useless map[string]string
 	failing string
+	// broken are deltas that were read and are damaged or missing, by name, and why.
+	broken map[string]error
 	// doubt is why it is not certain that this is the newest lineage; "": it is, or was named.
 	doubt string
 	// newestAt are the deltas that were the newest when fulls were started, by the fulls' names. Only known where it decides.
