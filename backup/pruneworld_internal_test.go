@@ -73,7 +73,7 @@ type pruneLife struct {
 func newPruneWorld(t *testing.T, seed uint64) *pruneWorld {
 	w := &pruneWorld{t: t, harmed: map[string]bool{}, r: rand.New(rand.NewPCG(seed, 5)), shelf: &stockroom{newShelf(), dawn, map[string]int{}}}
 	w.store = &Store{Bucket: w.shelf, Cluster: "prod", Whole: new(Whole), Now: func() time.Time { return w.shelf.now }}
-	if w.r.IntN(3) == 0 {
+	if w.r.IntN(8) == 0 {
 		w.signer = newSigner(t)
 		w.store.Signer, w.store.Trusted = w.signer, []PublicKey{w.signer.Public()}
 	}
@@ -311,7 +311,7 @@ func TestPrune_WhatIsPromisedCanStillBeRestored(t *testing.T) {
 
 func pruneWorlds() int {
 	if testing.Short() {
-		return 150
+		return 40
 	}
-	return 3000
+	return 1000
 }
