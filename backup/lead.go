@@ -68,27 +68,26 @@ func (l *Lineage) keepLeading(reasons map[string]*keeping, promised spans, neede
 			unbroken.add(whole.leads(f, needed).Span)
 		}
 	}
-	for {
-		lost := can.in(promised).without(stay)
-		if len(lost) == 0 {
-			return
-		}
-		at := lost[0].From
-		best := -1
+	for lost := can.in(promised).without(stay); len(lost) > 0; {
+		at, best := lost[0].From, -1
 		for i, a := range all {
 			if a.From <= at && at <= a.To && (best < 0 || a.To >= all[best].To) {
 				best = i
 			}
 		}
-		f := sound[best]
-		why := "leads to deltas that are kept"
+		f, why := sound[best], "leads to deltas that are kept"
 		if is := l.brokenBefore(at); is != "" && len(spans{{at, at}}.in(unbroken)) > 0 {
 			why = "leads to what others do not, because " + is
 		}
 		reasons[f.Name()].add(why, false)
 		need(f, at)
-		stay.add(Span{at, at})
-		stay.add(l.leads(f, needed).Span)
+		to := max(at, l.leads(f, needed).To)
+		for len(lost) > 0 && lost[0].To <= to {
+			lost = lost[1:]
+		}
+		if len(lost) > 0 {
+			lost[0].From = max(lost[0].From, to+1)
+		}
 	}
 }
 
