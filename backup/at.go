@@ -88,6 +88,9 @@ func (s *Store) resolveIn(ctx context.Context, l Lineage, at At, partial bool) (
 	if err := s.vetted(ctx, &l, at.needs); err != nil {
 		return target{}, err
 	}
+	if len(l.Fulls) == 0 { // by what was read now, none counts
+		return target{}, s.noFull(at, []Lineage{l}, len(l.Streams) > 0)
+	}
 	switch {
 	case at.Full != "":
 		return l.full(at.Full)
@@ -197,6 +200,11 @@ func (s *Store) pick(ctx context.Context, at *At) (Lineage, error) {
 	if newest != nil {
 		return *newest, nil
 	}
+	return Lineage{}, s.noFull(*at, lineages, deltas > 0)
+}
+
+// noFull is the error for lineages without a full that counts.
+func (s *Store) noFull(at At, lineages []Lineage, deltas bool) error {
 	what := "of cluster " + s.Cluster
 	if at.Lineage != "" {
 		what += ", incarnation " + at.Lineage
@@ -204,14 +212,14 @@ func (s *Store) pick(ctx context.Context, at *At) (Lineage, error) {
 	for _, l := range lineages {
 		for _, u := range l.Untrusted {
 			if u.Kind == KindFull && (at.Lineage == "" || at.Lineage == l.Name) {
-				return Lineage{}, fmt.Errorf("%w %s that can be used: %w", ErrEmpty, what, u.damage(0))
+				return fmt.Errorf("%w %s that can be used: %w", ErrEmpty, what, u.damage(0))
 			}
 		}
 	}
-	if deltas > 0 {
-		return Lineage{}, fmt.Errorf("%w %s: there are only deltas, which need a full to start from", ErrEmpty, what)
+	if deltas {
+		return fmt.Errorf("%w %s: there are only deltas, which need a full to start from", ErrEmpty, what)
 	}
-	return Lineage{}, fmt.Errorf("%w %s in this store", ErrEmpty, what)
+	return fmt.Errorf("%w %s in this store", ErrEmpty, what)
 }
 
 // newestLife goes by the incarnations on record. Where they are not known, the origins that they name show which one replaced which;

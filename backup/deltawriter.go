@@ -12,7 +12,7 @@ import (
 	"cke/backup/internal/stream"
 )
 
-// ErrGap reports that changes are missing between what a delta holds and what was to be added.
+// ErrGap reports that changes are missing between what a delta holds and what was to be added, or that it cannot hold them.
 var ErrGap = errors.New("revisions are missing")
 
 // timeGrain is how finely a delta remembers when its changes came.
@@ -48,8 +48,11 @@ func NewDeltaWriter(first int64, recipients []age.Recipient) (*DeltaWriter, erro
 	return w, nil
 }
 
+// maxChange bounds the key and value of a change, which shares its frame with smaller ones before it.
+const maxChange = stream.MaxFrame - 2*stream.FrameTarget
+
 // Add adds changes, in the order in which etcd sent them and with all changes of a revision in one call. Changes that
-// precede the delta are skipped. If a revision is missing, it adds nothing and returns ErrGap.
+// precede the delta are skipped. If a revision is missing, or a change is larger than a delta can hold, it adds nothing and returns ErrGap.
 func (w *DeltaWriter) Add(changes []Change, now time.Time) error {
 	for len(changes) > 0 && changes[0].ModRevision < w.first {
 		changes = changes[1:]
@@ -61,6 +64,9 @@ func (w *DeltaWriter) Add(changes []Change, now time.Time) error {
 			next++
 		case m != next || i == 0:
 			return fmt.Errorf("%w: revision %d follows %d", ErrGap, m, next)
+		}
+		if c := &changes[i]; len(c.Key)+len(c.Value) > maxChange {
+			return fmt.Errorf("%w: a change of revision %d has %d MiB, and deltas hold changes of up to %d", ErrGap, c.ModRevision, (len(c.Key)+len(c.Value))>>20, maxChange>>20)
 		}
 	}
 	for i := range changes {

@@ -16,6 +16,9 @@ type Link struct {
 	Sum string `json:"sum"`
 }
 
+// maxName bounds the name of an object, in bytes: S3 has no longer ones.
+const maxName = 1024
+
 // Link returns the link that names the object with this header.
 func (h Header) Link() *Link { return &Link{Object: h.Place.Name(), Sum: h.Sum} }
 
@@ -34,7 +37,7 @@ func (l *Link) valid() bool {
 	}
 	_, ok := ParsePlace(l.Object)
 	sum, err := hex.DecodeString(l.Sum)
-	return ok && err == nil && len(sum) == sha256.Size
+	return ok && err == nil && len(sum) == sha256.Size && len(l.Object) <= maxName
 }
 
 // contradicts reports whether l names the object with this header, but with another content.

@@ -8,14 +8,14 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 )
 
 // Names and headers are anybody's who can create objects in a target. So before streams and chains are made of a listing, what is not
 // signed by a key that is trusted is taken out of a lineage, once something in the lineage is: a forged object then neither hides
 // genuine ones nor vouches for them. To read every header of a large target takes long. Read are those of all fulls, of all deltas after
-// the newest full, and of the first and the last delta of every run; the others before anything depends on them.
+// the newest full, of all before the first object that is signed, and of the first and the last delta of every run; the others before
+// anything depends on them.
 
 // Untrusted is an object that does not count, because it is not signed by a trusted key.
 type Untrusted struct {
@@ -32,22 +32,8 @@ func (u Untrusted) damage(lastGood int64) *DamagedError {
 	return &DamagedError{Object: u.Name(), LastGood: lastGood, Err: u.Err}
 }
 
-// Verdicts caches which keys objects are signed with, so that a process that lists a target repeatedly reads each header
-// once.
-type Verdicts struct {
-	mu sync.Mutex
-	of map[string]remembered
-}
-
-// mostVerdicts bounds what is remembered, to some 30 MiB.
-const mostVerdicts = 100_000
-
-// remembered is a verdict on an object that was listed like this.
-type remembered struct {
-	size    int64
-	modTime time.Time
-	verdict
-}
+// atOnce bounds how many headers are in memory before they are judged: long ones take half a MiB each.
+const atOnce = 64
 
 // verdict is what a header says of who wrote an object.
 type verdict struct {
@@ -58,31 +44,8 @@ type verdict struct {
 	within  bool      // it is a full that was merged within a delta
 	after   string    // the delta that it continues
 	base    string    // the full that led to it
-	head    *Header   // nil: not read this time
+	head    *Header   // nil: not read this time, or not signed by a trusted key: anybody can write many, and long ones
 	bad     error     // damage of the header
-}
-
-func (v *Verdicts) get(e Entry) (verdict, bool) {
-	if v == nil {
-		return verdict{}, false
-	}
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	r, ok := v.of[e.Name()]
-	return r.verdict, ok && r.size == e.Size && r.modTime.Equal(e.ModTime)
-}
-
-func (v *Verdicts) put(e Entry, is verdict) {
-	if v == nil || is.head == nil {
-		return
-	}
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if v.of == nil || len(v.of) >= mostVerdicts {
-		v.of = map[string]remembered{}
-	}
-	is.head = nil
-	v.of[e.Name()] = remembered{e.Size, e.ModTime, is}
 }
 
 // sifted is what is known of a lineage while the untrusted is taken out of it.
@@ -165,14 +128,16 @@ func (s *Store) vet(ctx context.Context, l *Lineage, wanted func(l *Lineage, rou
 		if len(asked) == 0 {
 			return changed, nil
 		}
-		hs, errs := s.headers(ctx, unread)
-		for i, e := range unread {
-			if errs[i] != nil && !IsDamage(errs[i]) {
-				return changed, errs[i]
+		for some := range slices.Chunk(unread, atOnce) {
+			hs, errs := s.headers(ctx, some)
+			for i, e := range some {
+				if errs[i] != nil && !IsDamage(errs[i]) {
+					return changed, errs[i]
+				}
+				v := s.verdictOn(hs[i], errs[i])
+				l.seen[e.Name()] = v
+				s.Verdicts.put(e, v)
 			}
-			v := s.verdictOn(hs[i], errs[i])
-			l.seen[e.Name()] = v
-			s.Verdicts.put(e, v)
 		}
 		changed = l.sift() || changed
 	}
@@ -191,9 +156,9 @@ func (s *Store) verdictOn(h Header, bad error) verdict {
 		v.base = h.Base.Object
 	}
 	switch {
-	case bad == nil:
+	case bad == nil && s.trusts(h.Signature):
 		v.head = &h
-	case h.Sum != "" && !s.trusts(h.Signature):
+	case bad != nil && h.Sum != "" && !s.trusts(h.Signature):
 		v.bad = nil // its size is wrong, which who reads it finds; who wrote it is known
 	}
 	return v
@@ -359,6 +324,9 @@ func edges(l *Lineage, round int) []Entry {
 	if l.newestFull == 0 {
 		return wanted // the fulls are not read yet
 	}
+	for i := range l.Streams {
+		wanted = append(wanted, l.unreadBefore(l.first, l.Streams[i].Deltas, width)...)
+	}
 	for _, f := range l.Fulls {
 		for i := range l.Streams {
 			if st := &l.Streams[i]; st.First <= f.Revision+1 {
@@ -367,6 +335,16 @@ func edges(l *Lineage, round int) []Entry {
 		}
 	}
 	return append(append(wanted, l.twins()...), l.between(l.newestFull, math.MaxInt64)...)
+}
+
+// unreadBefore are the next deltas before a revision whose headers are not read: one of them may be the first object that is signed.
+func (l *Lineage) unreadBefore(revision int64, deltas []Entry, most int) (unread []Entry) {
+	for _, d := range deltas {
+		if _, seen := l.seen[d.Name()]; !seen && d.Revision < revision && len(unread) < most {
+			unread = append(unread, d)
+		}
+	}
+	return unread
 }
 
 // twins are the deltas that share a number.

@@ -123,7 +123,14 @@ func (c ChangeAddress) prove(ctx context.Context, e Env) error {
 func (c ChangeAddress) tryFiles(ctx context.Context, e Env) error {
 	m, j := e.Machines.Machine(c.Node), c.Join
 	j.Node = c.Node
-	files, _, err := m.Certificates(ctx, j)
+	files, before, err := m.Certificates(ctx, j)
+	if err != nil {
+		return err
+	}
+	id, err := e.Ledger.Identity(ctx)
+	if err == nil {
+		err = keepsTrust(ctx, e, id, j, before, []cke.File{{Path: cke.PeerCAFile}, {Path: cke.PeerCertFile}}) // what certify writes
+	}
 	files = slices.DeleteFunc(files, func(f cke.File) bool { return f.Path != cke.PeerCertFile })
 	if err != nil || len(files) == 0 {
 		return err

@@ -69,6 +69,9 @@ func (r RenewCertificates) renew(ctx context.Context, e Env) error {
 			return err
 		}
 	}
+	if err := keepsTrust(ctx, e, id, j, old, files); err != nil {
+		return err
+	}
 	if err := m.PutFiles(ctx, j, files); err != nil {
 		return err
 	}

@@ -235,8 +235,11 @@ func (r RestartMember) authorities(ctx context.Context, e Env) error {
 	if err != nil {
 		return err
 	}
-	have, _, err := m.Certificates(ctx, r.Join)
+	have, before, err := m.Certificates(ctx, r.Join)
 	if err != nil {
+		return err
+	}
+	if err := keepsTrust(ctx, e, id, r.Join, before, files); err != nil {
 		return err
 	}
 	for _, f := range have {

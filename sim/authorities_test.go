@@ -1,6 +1,7 @@
 package sim_test
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	"cke"
+	"cke/op"
 )
 
 // phase is how far the replacement of an authority has come.
@@ -145,18 +147,40 @@ func TestAuthorities_AreReplacedThroughARestore(t *testing.T) {
 	}
 }
 
-// What would go wrong is seen: with the old authority withdrawn before certificates are of the new one, members cut each
-// other off.
-func TestAuthorities_AWrongOrderShows(t *testing.T) {
-	play(t, 3, func(s *stage) {
-		s.beginChange(t, change{from: []int{1, 2, 3}, to: []int{1, 2, 3}})
-		s.must("formed", s.changed)
-		s.latest().Kill()
-		s.Hasten(cke.PeerAuthority, cke.AuthorityWithdrawn)
-		s.daemon()
-		s.until(convergence, func() bool { return len(s.Violations()) > 0 })
-		if got := strings.Join(s.Violations(), "; "); !strings.Contains(got, "distrust each other") {
-			t.Errorf("violations: %s", got)
-		}
-	})
+// signless shows operations who signed nothing.
+type signless struct{ cke.Machines }
+
+type signlessMachine struct{ cke.Machine }
+
+func (m signless) Machine(n cke.Node) cke.Machine { return signlessMachine{m.Machines.Machine(n)} }
+
+func (m signlessMachine) Certificates(ctx context.Context, j cke.Join) ([]cke.File, cke.CertificateFiles, error) {
+	files, worth, err := m.Machine.Certificates(ctx, j)
+	worth.PeerSigner = ""
+	return files, worth, err
+}
+
+// With the old authority withdrawn before certificates are of the new one, members would cut each other off. That is refused, and without that it
+// would be seen.
+func TestAuthorities_AWrongOrderIsRefused(t *testing.T) {
+	for _, refused := range []bool{true, false} {
+		play(t, 3, func(s *stage) {
+			s.beginChange(t, change{from: []int{1, 2, 3}, to: []int{1, 2, 3}})
+			s.must("formed", s.changed)
+			s.latest().Kill()
+			s.Hasten(cke.PeerAuthority, cke.AuthorityWithdrawn)
+			if !refused {
+				s.wrap = func(e op.Env) op.Env { e.Machines = signless{e.Machines}; return e }
+			}
+			s.daemon()
+			s.until(convergence, func() bool { return len(s.Violations()) > 0 })
+			if got := strings.Join(s.Violations(), "; "); refused != (got == "") || !refused && !strings.Contains(got, "distrust each other") {
+				t.Errorf("refused %v: violations: %s", refused, got)
+			}
+			last := func(r cke.Record) bool { return r.Code == cke.CodeOlderStore }
+			if refused && !slices.ContainsFunc(s.Store().Records(), last) {
+				t.Error(s.Store().Records())
+			}
+		})
+	}
 }

@@ -72,20 +72,29 @@ func (s *stage) reclaims(t *testing.T) {
 	}
 }
 
-// reclaim asks for what the nodes carry and the store does not have to be put on record.
-func (s *stage) reclaim(t *testing.T) {
-	t.Helper()
+// planReclaim derives what the nodes carry and the store does not have.
+func (s *stage) planReclaim() (cke.Reclaim, *cke.Error) {
 	d := s.latest()
 	d.mu.Lock()
 	in := d.input
 	d.mu.Unlock()
-	r, why := cke.PlanReclaim(in.Spec, in.Identity, in.Seen, in.Backup)
-	if why != nil {
-		t.Fatal(why)
-	}
+	return cke.PlanReclaim(in.Spec, in.Identity, in.Seen, in.Backup)
+}
+
+// orderReclaim asks for it to be put on record again.
+func (s *stage) orderReclaim(r cke.Reclaim) {
 	task := cke.NewTask(cke.TaskReclaim, "", "", "eve@host", s.Now())
 	task.Reclaim, task.ReclaimChanges = r.IDs(), r.Changes()
 	s.Store().Ask("reclaim", func(q *cke.Requests) { q.Tasks = append(q.Tasks, task) })
+}
+
+func (s *stage) reclaim(t *testing.T) {
+	t.Helper()
+	r, why := s.planReclaim()
+	if why != nil {
+		t.Fatal(why)
+	}
+	s.orderReclaim(r)
 }
 
 func (s *stage) frozenFor(kind cke.FreezeKind) bool {
@@ -159,20 +168,14 @@ func TestNotOnRecord_AnotherStoresClusterIsNeverTouched(t *testing.T) {
 
 // reclaim asks for what nodes carry and the store lost, as far as that can be told.
 func (n *nemesis) reclaim() (asked bool) {
-	d := n.s.latest()
-	d.mu.Lock()
-	in := d.input
-	d.mu.Unlock()
-	r, why := cke.PlanReclaim(in.Spec, in.Identity, in.Seen, in.Backup)
+	r, why := n.s.planReclaim()
 	refused := slices.ContainsFunc(n.s.Store().Records(), func(r cke.Record) bool {
 		return r.Operation == string(cke.TaskReclaim) && r.Refused && r.StartedAt.After(n.healed)
 	})
 	if why != nil || refused && len(r.IDs())+len(r.Ends)+len(r.Apart) == 0 {
 		return false
 	}
-	task := cke.NewTask(cke.TaskReclaim, "", "", "eve@host", n.s.Now())
-	task.Reclaim, task.ReclaimChanges = r.IDs(), r.Changes()
-	n.s.Store().Ask("reclaim", func(q *cke.Requests) { q.Tasks = append(q.Tasks, task) })
+	n.s.orderReclaim(r)
 	return true
 }
 

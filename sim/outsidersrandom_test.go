@@ -11,8 +11,8 @@ import (
 	"cke/sim"
 )
 
-// outsiders are operators who add and remove members with etcdctl while they restore and delete the cluster. What they say is true: machines that
-// they call destroyed never come back. Nothing is known of members only if nobody could read of them.
+// outsiders are operators who add and remove members with etcdctl while they restore, recover, reclaim and delete the cluster. What they say is
+// true: machines that they call destroyed never come back. Nothing is known of members only if nobody could read of them.
 type outsiders struct {
 	*rand.Rand
 	s *stage
@@ -21,6 +21,8 @@ type outsiders struct {
 	// joined are the names of members that operators added, by node.
 	joined map[string]string
 	copied *sim.StoreCopy
+	// past is the store at an earlier time.
+	past *sim.StoreCopy
 }
 
 func (o *outsiders) node() *sim.Node { return o.s.Nodes()[o.IntN(len(o.s.Nodes()))] }
@@ -125,6 +127,48 @@ func (o *outsiders) restore() {
 	o.s.order(r)
 }
 
+// recover continues from what the member of one node has, mostly after the machines of others were destroyed.
+func (o *outsiders) recover() {
+	id := o.s.Store().Identity()
+	if len(id.Joins) == 0 {
+		return
+	}
+	survivor := id.Joins[o.IntN(len(id.Joins))].Node.Name()
+	if o.IntN(3) > 0 && !o.gone[survivor] {
+		o.shown()
+		for _, n := range o.s.Nodes() {
+			_, ours := id.On(n.Declared())
+			if n.Name() != survivor && (ours || o.IntN(2) == 0) && o.IntN(5) > 0 {
+				o.gone[n.Name()] = true
+				n.PowerOff()
+			}
+		}
+		o.s.pass(time.Minute)
+	}
+	o.s.order(cke.RestoreOrder{Survivor: survivor, Named: o.IntN(2) == 0, Destroyed: o.destroyed()})
+}
+
+// older lets an older copy of the store take its place, or has the memberships that it lacks put on record.
+func (o *outsiders) older() {
+	inc := o.s.Store().Identity().Incarnation
+	switch {
+	case o.past == nil || o.IntN(4) == 0:
+		c := o.s.Store().Copy()
+		o.past = &c
+	case inc != nil && o.past.Identity().Incarnation != nil && inc.ID == o.past.Identity().Incarnation.ID:
+		o.s.broughtBack(*o.past)
+		o.past = nil
+	}
+}
+
+func (o *outsiders) reclaim() {
+	if r, why := o.s.planReclaim(); why == nil {
+		o.s.orderReclaim(r)
+	}
+}
+
+func (o *outsiders) replace() { o.s.ask(cke.TaskReplace, o.node().Name(), "", "") }
+
 func (o *outsiders) delete() {
 	if o.s.Store().Spec().Deleting() {
 		o.s.Store().CancelDelete()
@@ -173,7 +217,7 @@ func (o *outsiders) declare() {
 
 // do is what operators or the world do next.
 func (o *outsiders) do() {
-	switch k := o.IntN(32); {
+	switch k := o.IntN(43); {
 	case k < 9:
 		o.join()
 	case k < 12:
@@ -196,6 +240,14 @@ func (o *outsiders) do() {
 		o.copy()
 	case k < 31:
 		o.declare()
+	case k < 34:
+		o.recover()
+	case k < 37:
+		o.older()
+	case k < 40:
+		o.reclaim()
+	case k < 42:
+		o.replace()
 	default:
 		o.s.Write(o.node().Name(), "a write")
 	}
@@ -273,7 +325,7 @@ func outsidersPlay(t *testing.T, seed uint64, tell func(string, ...any)) (faults
 	return faults
 }
 
-// Whatever members operators add with etcdctl, and whenever, no second cluster serves after a restore or a deletion.
+// Whatever members operators add with etcdctl, and whenever, no second cluster serves after a restore, a recovery, a deletion, or with an older store.
 func TestOutsiders_NeverBecomeASecondCluster(t *testing.T) {
 	if *seedFlag != 0 {
 		for _, f := range outsidersPlay(t, *seedFlag, t.Logf) {

@@ -13,7 +13,7 @@ import (
 const (
 	// FrameTarget is the payload size at which a frame is closed.
 	FrameTarget = 256 << 10
-	// MaxFrame bounds a payload. It holds any request that etcd can be made to accept.
+	// MaxFrame bounds a payload. etcd can be made to accept larger requests: who writes frames leaves these out.
 	MaxFrame = 128 << 20
 )
 
