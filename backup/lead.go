@@ -154,6 +154,7 @@ func (l *Lineage) unproved(plan PrunePlan, proved func(e Entry) bool) (unread []
 			kept = append(kept, l.leads(f, stays))
 		}
 	}
+	read := make([]int, len(kept)) // how many of their deltas were asked for
 	for _, f := range l.sound() {
 		led := l.leads(f, nil)
 		rest := spans{led.Span}.in(plan.promised[l.Name])
@@ -173,10 +174,12 @@ func (l *Lineage) unproved(plan PrunePlan, proved func(e Entry) bool) (unread []
 			}
 			k := kept[best]
 			ask(k.full)
-			for _, d := range k.deltas { // those after it f needs, too, unless it leads on by others
-				if d.Revision <= f.Revision && k.From <= f.Revision || k.run != led.run && led.run >= 0 && d.Revision <= rest[0].To {
-					ask(d)
-				}
+			to := f.Revision // f needs those after it, too, unless it leads on by others
+			if k.run != led.run && led.run >= 0 {
+				to = rest[0].To
+			}
+			for ; k.From <= to && read[best] < len(k.deltas) && k.deltas[read[best]].Revision <= to; read[best]++ {
+				ask(k.deltas[read[best]])
 			}
 			rest = rest.without(spans{k.Span})
 		}

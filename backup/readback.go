@@ -145,16 +145,23 @@ func (s *Store) onWhole(ctx context.Context, try func(known *Whole) (unread []En
 	if known == nil {
 		known = new(Whole)
 	}
+	read := map[string]bool{}
 	for {
 		unread, err := try(known)
 		if !errors.Is(err, errUnread) {
 			return err
 		}
 		whole := true
+		for _, e := range unread {
+			if read[e.Name()] {
+				return fmt.Errorf("the target lists %s differently each time, so nothing is deleted", e.Name())
+			}
+			read[e.Name()] = e.Kind == KindDelta
+		}
 		for some := range slices.Chunk(ofKind(unread, KindDelta), deltasAtOnce) {
 			all, err := s.readDeltas(ctx, some, known)
 			if err != nil {
-				return fmt.Errorf("read the deltas that are to stay: %w", err)
+				return fmt.Errorf("nothing is deleted before the deltas that stay are read: %w", err)
 			}
 			whole = whole && all
 		}

@@ -55,8 +55,8 @@ type Removal struct {
 //
 // The newest full of every incarnation that has any, the one that was last verified, and the one that a hash last proved,
 // stay with all that their chains need, whatever their age, and so do all deltas after the latter two: no drill has
-// tested the fulls that were taken since. Where changes are missing before deltas that stay, or the full that they follow
-// is damaged, so does the newest full that leads to all of them, with the deltas between it and them. Of several fulls of
+// tested the fulls that were taken since. Of the revisions from a full on whose deltas stay, all stay that can be restored:
+// where changes are missing, or a delta or a full is damaged, so does the newest full that leads on there. Of several fulls of
 // one revision, the one with the newest users and roles stays if another one does for its later date. Fulls that cannot be
 // restored do not count. If the last drill of an incarnation failed, everything of it stays.
 //
@@ -229,7 +229,7 @@ func (l *Lineage) pruneInto(plan *PrunePlan, reasons map[string]*keeping, v *Ver
 	var promised spans
 	keep := func(from Entry, to int64) {
 		need(from, to)
-		promised.add(Span{from.Revision, to})
+		promised.add(Span{from.Revision, to - 1})
 	}
 	newest := len(l.Fulls) - 1
 	for newest > 0 && l.useless[l.Fulls[newest].Name()] != "" {
