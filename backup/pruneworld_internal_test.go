@@ -311,7 +311,7 @@ func TestPrune_WhatIsPromisedCanStillBeRestored(t *testing.T) {
 
 func pruneWorlds() int {
 	if testing.Short() {
-		return 40
+		return 30
 	}
 	return 1000
 }
