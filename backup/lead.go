@@ -199,3 +199,41 @@ func brokenThatStay(lineages []Lineage, going []Removal) (stay []Removal) {
 	}
 	return stay
 }
+
+// replaces returns errUnread and what is to be read before a full may be deleted on request: the newest one that takes its place and, unless force is
+// set, the deltas by which one before it leads to the same revisions. ErrOnlyFull: these are damaged.
+func (l *Lineage) replaces(name string, force bool, known *Whole) (unread []Entry, err error) {
+	rest := l.instead(name)
+	if len(rest) == 0 {
+		return nil, nil
+	}
+	if newest := rest[len(rest)-1]; !known.proved(newest) {
+		unread = append(unread, newest)
+	}
+	if !force && l.useless[name] == "" {
+		judged := []Lineage{*l}
+		known.judge(judged)
+		asked := l.Fulls[slices.IndexFunc(l.Fulls, func(f Entry) bool { return f.Name() == name })]
+		var by, does spans
+		var before lead
+		for _, f := range rest {
+			does.add(judged[0].leads(f, nil).Span)
+			led := l.leads(f, nil)
+			if by.add(led.Span); f.Revision <= asked.Revision && asked.Revision <= led.To {
+				before = led
+			}
+		}
+		if lost := (spans{judged[0].leads(asked, nil).Span}).in(by).without(does); len(lost) > 0 {
+			return nil, fmt.Errorf("%s is %w that leads to revisions %s: %s", asked.ID(), ErrOnlyFull, lost[0], judged[0].brokenBefore(lost[0].From))
+		}
+		for _, d := range before.deltas {
+			if d.Revision <= asked.Revision && !known.proved(d) {
+				unread = append(unread, d)
+			}
+		}
+	}
+	if len(unread) > 0 {
+		return unread, errUnread
+	}
+	return nil, nil
+}

@@ -328,10 +328,8 @@ func (s *Store) delete(ctx context.Context, id string, force bool, known *Whole)
 		return nil, nil, err
 	}
 	full, deltas := plan[0], plan[1:]
-	if rest := l.instead(full.Name); len(rest) > 0 {
-		if newest := rest[len(rest)-1:]; !known.proved(newest[0]) {
-			return nil, newest, errUnread
-		}
+	if unread, err := l.replaces(full.Name, force, known); err != nil {
+		return nil, unread, err
 	}
 	told := s.tell(ctx, l, deltas, full.Name)
 	if ok, err := s.remove(ctx, lock, full.Name); !ok {

@@ -206,3 +206,21 @@ func TestPrune_TheOldestFullThatStaysIsReadBack(t *testing.T) {
 	}
 	b.restores(t, "after the prune", b.after...)
 }
+
+// A full is deleted that alone leads to the newest state: an older one leads there by the names, and a delta between them is damaged.
+func TestDelete_TheFullBehindADamagedDeltaNeedsForce(t *testing.T) {
+	t.Parallel()
+	b := takeBetween(t, nil)
+	l, err := b.store.Lineage(t.Context(), "a1b2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	third := l.Fulls[len(l.Fulls)-1]
+	b.Delete(t.Context(), third.Name()) // so the second is the newest
+	b.spoil(b.between)
+	b.restores(t, "before", b.after...)
+	if gone, err := b.store.Delete(t.Context(), b.second.Place.ID(), false); !errors.Is(err, backup.ErrOnlyFull) || !strings.Contains(err.Error(), "is damaged") {
+		t.Errorf("deleted without --force: %v, %v", gone, err)
+	}
+	b.restores(t, "after", b.after...)
+}
