@@ -148,9 +148,13 @@ func (w *pruneWorld) grow(l *pruneLife) {
 		l.revision += n
 		restart()
 		w.full(l, l.revision)
-	case 4:
+	case 4: // a new stream, which may hold changes again that another one has
 		if w.r.IntN(2) == 0 {
-			restart()
+			back := min(int64(w.r.IntN(3)), l.revision-1)
+			if _, there := w.shelf.objects[DeltaPlace("prod", l.name, l.revision-back+1, 0, l.revision-back+1).Name()]; !there {
+				l.revision -= back
+				restart()
+			}
 			break
 		}
 		fallthrough
