@@ -24,7 +24,7 @@ const sweepAge = 24 * time.Hour
 // nothing can be pruned, because only keys that are not trusted signed what there is; else see PrunePlan.Signed.
 func (s *Store) Prune(ctx context.Context, r cke.Retention, dryRun bool) (plan PrunePlan, err error) {
 	if dryRun {
-		_, plan, err = s.planPrune(ctx, r)
+		_, plan, err = s.planPrune(ctx, r, s.Whole)
 		return plan, err
 	}
 	err = s.onWhole(ctx, func(known *Whole) (unread []Entry, err error) {
@@ -44,11 +44,15 @@ func (s *Store) prune(ctx context.Context, r cke.Retention, known *Whole) (Prune
 	if err := agree(r, clock, now); err != nil {
 		return PrunePlan{}, nil, err
 	}
-	lineages, plan, err := s.planPrune(ctx, r)
+	lineages, plan, err := s.planPrune(ctx, r, known)
 	if err != nil {
 		return PrunePlan{}, nil, err
 	}
-	if unread := known.unread(plan.bearers()); len(unread) > 0 {
+	var unread []Entry
+	for i := range lineages {
+		unread = append(unread, lineages[i].unproved(plan, known.proved)...)
+	}
+	if len(unread) > 0 {
 		return PrunePlan{}, unread, errUnread
 	}
 	told := make([]deletion, len(lineages))
@@ -68,8 +72,8 @@ func (s *Store) prune(ctx context.Context, r cke.Retention, known *Whole) (Prune
 	return plan, nil, err
 }
 
-// planPrune reads what there is and decides what goes.
-func (s *Store) planPrune(ctx context.Context, r cke.Retention) ([]Lineage, PrunePlan, error) {
+// planPrune reads what there is and decides what goes. known, which may be nil, knows of damage.
+func (s *Store) planPrune(ctx context.Context, r cke.Retention, known *Whole) ([]Lineage, PrunePlan, error) {
 	lineages, err := s.Lineages(ctx)
 	if err != nil {
 		return nil, PrunePlan{}, err
@@ -94,6 +98,9 @@ func (s *Store) planPrune(ctx context.Context, r cke.Retention) ([]Lineage, Prun
 			return nil, PrunePlan{}, err
 		}
 	}
+	if known != nil {
+		known.judge(lineages)
+	}
 	plan := PlanPrune(lineages, verified, r, ageAt(lineages, s.now()))
 	for i := range lineages {
 		if err := s.readEnds(ctx, &lineages[i], plan.Delete); err != nil {
@@ -101,7 +108,7 @@ func (s *Store) planPrune(ctx context.Context, r cke.Retention) ([]Lineage, Prun
 		}
 	}
 	plan = PlanPrune(lineages, verified, r, ageAt(lineages, s.now()))
-	plan.Others, plan.Signed = others, signed
+	plan.Others, plan.Signed, plan.Damaged = others, signed, brokenThatStay(lineages, plan.Delete)
 	if len(plan.Keep) == 0 && len(signed) > 0 {
 		return nil, PrunePlan{}, &signed[0]
 	}
@@ -321,10 +328,8 @@ func (s *Store) delete(ctx context.Context, id string, force bool, known *Whole)
 		return nil, nil, err
 	}
 	full, deltas := plan[0], plan[1:]
-	if rest := l.instead(full.Name); len(rest) > 0 {
-		if unread := known.unread(rest[len(rest)-1:]); len(unread) > 0 {
-			return nil, unread, errUnread
-		}
+	if unread, err := l.replaces(full.Name, force, known); err != nil {
+		return nil, unread, err
 	}
 	told := s.tell(ctx, l, deltas, full.Name)
 	if ok, err := s.remove(ctx, lock, full.Name); !ok {

@@ -3,7 +3,6 @@ package backup
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 	"time"
@@ -26,6 +25,10 @@ type PrunePlan struct {
 	Others []string `json:"others,omitempty"`
 	// Signed are the incarnations of which nothing is deleted, because only keys that are not trusted here signed them.
 	Signed []UnknownSigner `json:"signed,omitempty"`
+	// Damaged are deltas that stay, and that were read and are damaged or missing.
+	Damaged []Removal `json:"damaged,omitempty"`
+
+	promised map[string]spans // the revisions of which all stay that can be restored, by lineage
 }
 
 // Kept is a full that stays, and why.
@@ -52,8 +55,8 @@ type Removal struct {
 //
 // The newest full of every incarnation that has any, the one that was last verified, and the one that a hash last proved,
 // stay with all that their chains need, whatever their age, and so do all deltas after the latter two: no drill has
-// tested the fulls that were taken since. Where changes are missing before deltas that stay, or the full that they follow
-// is damaged, so does the newest full that leads to all of them, with the deltas between it and them. Of several fulls of
+// tested the fulls that were taken since. Of the revisions from a full on whose deltas stay, all stay that can be restored:
+// where changes are missing, or a delta or a full is damaged, so does the newest full that leads on there. Of several fulls of
 // one revision, the one with the newest users and roles stays if another one does for its later date. Fulls that cannot be
 // restored do not count. If the last drill of an incarnation failed, everything of it stays.
 //
@@ -211,12 +214,23 @@ func spanText(d cke.Duration) string {
 
 // pruneInto enters one lineage into a plan.
 func (l *Lineage) pruneInto(plan *PrunePlan, reasons map[string]*keeping, v *Verified, r cke.Retention, now time.Time) {
-	// Revisions of which the deltas are needed, from a full's up to another one.
-	type span struct {
-		from Entry
-		to   int64
+	needed := make([][]bool, len(l.Streams)) // deltas, by run
+	for i := range l.Streams {
+		needed[i] = make([]bool, len(l.Streams[i].Deltas))
 	}
-	var spans []span
+	need := func(from Entry, to int64) { // all that lead from a full to a revision
+		for i := range l.Streams {
+			st := &l.Streams[i]
+			for j, d := range st.Deltas {
+				needed[i][j] = needed[i][j] || d.Revision <= to && st.mayPass(j, from) && !(st.unread(j) && l.resumed(st, from))
+			}
+		}
+	}
+	var promised spans
+	keep := func(from Entry, to int64) {
+		need(from, to)
+		promised.add(Span{from.Revision, to - 1})
+	}
 	newest := len(l.Fulls) - 1
 	for newest > 0 && l.useless[l.Fulls[newest].Name()] != "" {
 		newest--
@@ -232,28 +246,23 @@ func (l *Lineage) pruneInto(plan *PrunePlan, reasons map[string]*keeping, v *Ver
 				why = "verified " + v.At.UTC().Format(time.RFC3339)
 			}
 			k.add(why, false)
-			spans = append(spans, span{f, math.MaxInt64})
+			keep(f, mostRevision)
 		}
 		if len(k.why) == 0 {
 			continue
 		}
 		if to := l.leadsTo(i, reasons); k.ahead && !k.pit {
-			spans = append(spans, span{f, to})
-			if k.pit = to == math.MaxInt64; !k.pit {
+			keep(f, to)
+			if k.pit = to == mostRevision; !k.pit {
 				k.add(fmt.Sprintf("with its deltas up to revision %d", to), false)
 			}
 		}
 		if k.pit {
-			spans = append(spans, span{f, math.MaxInt64})
+			keep(f, mostRevision)
 		}
 	}
-	needed := func(st *Stream, i int) bool {
-		return slices.ContainsFunc(spans, func(s span) bool {
-			return st.mayPass(i, s.from) && st.Deltas[i].Revision <= s.to && !(st.unread(i) && l.resumed(st, s.from))
-		})
-	}
 	keepUsers(reasons, l.sound(), func(_, _ Entry) bool { return true }) // whatever the rules and their dates say
-	l.keepLeading(reasons, needed, func(from Entry, to int64) { spans = append(spans, span{from, to}) })
+	l.keepLeading(reasons, promised, needed, need)
 	for _, f := range l.Fulls {
 		if k := reasons[f.Name()]; len(k.why) > 0 {
 			plan.Keep = append(plan.Keep, Kept{f, k.why, k.pit})
@@ -268,50 +277,17 @@ func (l *Lineage) pruneInto(plan *PrunePlan, reasons map[string]*keeping, v *Ver
 	if len(l.Fulls) == 0 || l.failing != "" {
 		return // the full of these deltas may still be on its way, or all of them are needed
 	}
+	plan.promise(l.Name, promised)
 	for i := range l.Streams {
-		st := &l.Streams[i]
-		for j, d := range st.Deltas {
-			if !needed(st, j) {
+		for j, d := range l.Streams[i].Deltas {
+			if !needed[i][j] {
 				plan.Delete = append(plan.Delete, Removal{d.Name(), d.Size, "no full that is kept needs it"})
 			}
 		}
 	}
 }
 
-// keepLeading keeps the newest full that leads to a delta that is needed, where none does that is kept: changes are missing before the delta, or the
-// full that it follows is of no use. Of several fulls of one revision that is the last. The deltas between the two are needed then.
-func (l *Lineage) keepLeading(reasons map[string]*keeping, needed func(st *Stream, i int) bool, need func(from Entry, to int64)) {
-	sound := l.sound()
-	for i := range l.Streams {
-		st := &l.Streams[i]
-		leads := func(f Entry, j int) bool { return st.First <= f.Revision+1 && st.mayPass(j, f) }
-		run := 0 // the first of the deltas that are needed up to the j-th
-		for j := range st.Deltas {
-			if !needed(st, j) {
-				run = j + 1
-				continue
-			}
-			kept := func(f Entry) bool {
-				return len(reasons[f.Name()].why) > 0 && leads(f, j) && (run == 0 || !st.mayPass(run-1, f))
-			}
-			if slices.ContainsFunc(sound, kept) {
-				continue
-			}
-			for _, f := range slices.Backward(sound) {
-				if leads(f, j) {
-					reasons[f.Name()].add("leads to deltas that are kept", false)
-					need(f, st.Deltas[j].Revision)
-					break
-				}
-			}
-			for run > 0 && needed(st, run-1) {
-				run--
-			}
-		}
-	}
-}
-
-// leadsTo is the revision of the first full after one that counts for the rules; MaxInt64: there is none. By the order of revisions the one is
+// leadsTo is the revision of the first full after one that counts for the rules; mostRevision: there is none. By the order of revisions the one is
 // older, so where no rule keeps the deltas after the later full, none would keep them for the one if its date were right.
 func (l *Lineage) leadsTo(i int, reasons map[string]*keeping) int64 {
 	for _, f := range l.Fulls[i+1:] {
@@ -319,7 +295,7 @@ func (l *Lineage) leadsTo(i int, reasons map[string]*keeping) int64 {
 			return f.Revision
 		}
 	}
-	return math.MaxInt64
+	return mostRevision
 }
 
 // lastOf is the newest revision in one of the run's deltas, as a listing tells it, or as its own header does where that was read and goes further: anybody

@@ -55,6 +55,9 @@ func (s spans) without(other spans) (left spans) {
 	return left
 }
 
+// in returns the runs of s that are in other, too.
+func (s spans) in(other spans) spans { return s.without(s.without(other)) }
+
 // held are the revisions that what is listed holds, or would hold if nothing of it were missing. Deltas that never were of use are
 // left out: those that the first full of their stream made superfluous.
 func (l *Lineage) held() (held spans) {

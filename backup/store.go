@@ -42,7 +42,7 @@ type Store struct {
 	Ordered func(ctx context.Context) error
 	// Guard is called before a file is written; its error prevents that. nil: nothing does.
 	Guard func() error
-	// Whole remembers which fulls were read whole, so that Prune and Delete need not read them again; nil: none is known.
+	// Whole remembers what was read whole, so that Prune and Delete need not read it again; nil: nothing is known.
 	Whole *Whole
 	// Scratch is a directory for working copies of databases; empty: the system's temporary directory.
 	Scratch string
@@ -106,10 +106,10 @@ type Lineage struct {
 	Streams []Stream `json:"streams"` // by first revision
 	// Strays are the deltas that cannot be restored because what leads to them is missing.
 	Strays []Stray `json:"-"`
-	// useless are fulls that nothing can be restored from, by name, and why; failing is why nothing of the
-	// lineage may be deleted. Only known where backups are pruned.
+	// useless are fulls that nothing can be restored from, by name, and why; failing is why nothing may be deleted. Only known where backups are pruned.
 	useless map[string]string
 	failing string
+	broken  map[string]error // deltas that were read and are damaged or missing, by name, and why
 	// doubt is why it is not certain that this is the newest lineage; "": it is, or was named.
 	doubt string
 	// newestAt are the deltas that were the newest when fulls were started, by the fulls' names. Only known where it decides.

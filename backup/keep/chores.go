@@ -302,6 +302,9 @@ func (w *chores) prune(ctx context.Context) error {
 	if n := len(plan.Delete); n > 0 && (err == nil || len(plan.Failed) > 0) {
 		w.l.c.Log.Info("backups pruned", "cluster", w.l.c.Cluster, "deleted", n, "fulls kept", len(plan.Keep))
 	}
+	for _, d := range plan.Damaged {
+		w.l.c.Log.Warn("a delta is damaged or missing; fulls stay that lead to what follows it", "cluster", w.l.c.Cluster, "object", d.Name, "reason", d.Reason)
+	}
 	if len(plan.Others) > 0 {
 		w.l.c.Log.Warn("backups of incarnations that are not on record are not pruned; if no other cluster uses this target, `ckecli backup prune` does that", "cluster", w.l.c.Cluster, "incarnations", plan.Others)
 	}

@@ -34,8 +34,9 @@ func newBackupPruneCommand(a *app) *cobra.Command {
 kept if it is one of the last, or the newest of one of the last hours, days, weeks or months (UTC) that have any. All deltas from
 the oldest of the last fulls on are kept; --keep-within keeps all that is needed to restore any revision of that time. --max-age
 deletes what is older, even if another rule keeps it; alone it keeps all that is younger. The newest full of every incarnation,
-and what was last verified, are always kept. The newest full that counts is read back first; if it is damaged, nothing is
-deleted, and it does not count any more.
+and what was last verified, are always kept. The newest full that counts is read back first, and so are the oldest one with all
+its deltas and others on whose account something is deleted; if one is damaged, nothing is deleted, and it does not count any
+more. Where a delta that stays is damaged or missing, the full stays that leads to what follows it.
 
 Backups of an incarnation of which something is signed are deleted only if a key that is trusted signed some of it: on a
 management host of the cluster, or with --trust. The others stay and are named.
@@ -186,6 +187,9 @@ func (a *app) showPruned(p pruned) error {
 	for _, u := range p.Signed {
 		fmt.Fprintf(a.stderr, "note: nothing of incarnation %s is deleted: %s is signed by a key that is not trusted here; if the key is one of this cluster's, repeat with --trust %s\n",
 			u.Lineage, u.Object, term.Clean(string(u.Key)))
+	}
+	for _, r := range p.Damaged {
+		fmt.Fprintf(a.stderr, "note: a delta that stays cannot be restored from: %s: %s\n", r.Name, term.Clean(r.Reason))
 	}
 	names := []string{}
 	for _, r := range p.Delete {

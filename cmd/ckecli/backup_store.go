@@ -166,7 +166,7 @@ func (b *backups) fail(ctx context.Context, tried string, err error) error {
 // notWhole says what to do where nothing was deleted on account of a full that is damaged: other fulls can be restored.
 func (b *backups) notWhole(e *cke.Error, is *backup.NotWholeError) {
 	e.Code, e.Err, e.Try = cke.CodeBackupDamaged, nil, "ckecli backup now"
-	e.What += ": the newest full backup is damaged, and nothing was deleted"
+	e.What += ": a full backup that was to stay is damaged, and nothing was deleted"
 	why := is.Err.Error()
 	if damage := new(backup.DamagedError); errors.As(is.Err, &damage) {
 		why = damageText(damage)
@@ -177,7 +177,7 @@ func (b *backups) notWhole(e *cke.Error, is *backup.NotWholeError) {
 		return
 	}
 	if b.signer != nil || len(b.trusted) == 0 || b.anyone {
-		e.Facts = append(e.Facts, "it does not count any more: take a new full backup, or repeat the command to delete on account of the one before")
+		e.Facts = append(e.Facts, "it does not count any more: take a new full backup, or repeat the command to delete on account of other ones")
 	}
 	if b.signer == nil {
 		e.Facts = append(e.Facts, "this host has no key to sign that, so the full still counts for all that check signatures: repeat the command on a management host")
