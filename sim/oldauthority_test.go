@@ -87,7 +87,7 @@ func TestOlderStore_GivesNoCertificatesOfAnAuthorityThatWasReplaced(t *testing.T
 
 // A copy from any moment of one to three replacements is brought back for a while in which members fail, and then the newest one.
 func TestOlderStore_OfReplacedAuthoritiesDoesNoHarm(t *testing.T) {
-	for seed := range uint64(some(40)) {
+	for seed := range uint64(some(100)) {
 		if *seedFlag != 0 {
 			seed = *seedFlag
 		}
