@@ -23,30 +23,38 @@ type lead struct {
 }
 
 // leads returns what can be restored from a full, as far as is known: without the deltas that are broken, or that do not stay. stays has all deltas, by
-// run; nil: all stay.
+// run; nil: all stay. Of several runs it is by the one that goes furthest so.
 func (l *Lineage) leads(f Entry, stays [][]bool) lead {
 	c := l.chain(f)
-	to := lead{full: f, Span: Span{f.Revision, f.Revision}, run: -1}
-	if len(c.Deltas) == 0 {
-		return to
-	}
-	from := 0
-	for to.run = range l.Streams {
-		if from = slices.IndexFunc(l.Streams[to.run].Deltas, func(d Entry) bool { return d.Place == c.Deltas[0].Place }); from >= 0 {
-			break
+	best := lead{full: f, Span: Span{f.Revision, f.Revision}, run: -1}
+	for run := range l.Streams {
+		st := &l.Streams[run]
+		deltas, last := st.after(f.Revision), st.Last
+		switch {
+		case st.First > f.Revision+1 || st.First < 1 || len(deltas) == 0:
+			continue
+		case len(c.Deltas) > 0 && deltas[0].Place == c.Deltas[0].Place:
+			deltas, last = c.Deltas, c.Last
+		case l.unsigned(f):
+			continue // others have no limit for it
+		}
+		from := slices.IndexFunc(st.Deltas, func(d Entry) bool { return d.Place == deltas[0].Place })
+		to := lead{full: f, Span: Span{f.Revision, f.Revision}, run: run}
+		for i, d := range deltas {
+			if l.isBroken(d) || stays != nil && !stays[run][from+i] {
+				break
+			}
+			to.deltas, to.To = deltas[:i+1], last
+			if i+1 < len(deltas) {
+				to.To = min(last, deltas[i+1].Revision-1)
+			}
+		}
+		to.To = max(to.To, f.Revision)
+		if best.run < 0 || to.To > best.To {
+			best = to
 		}
 	}
-	for i, d := range c.Deltas {
-		if l.isBroken(d) || stays != nil && !stays[to.run][from+i] {
-			break
-		}
-		to.deltas, to.To = c.Deltas[:i+1], c.Last
-		if i+1 < len(c.Deltas) {
-			to.To = min(c.Last, c.Deltas[i+1].Revision-1)
-		}
-	}
-	to.To = max(to.To, f.Revision)
-	return to
+	return best
 }
 
 func (l *Lineage) isBroken(d Entry) bool { return len(l.broken) > 0 && l.broken[d.Name()] != nil }

@@ -354,6 +354,12 @@ func (d Dir) probe(folder string) error {
 	return errors.Join(err, f.Close(), os.Remove(f.Name()))
 }
 
+// ReadsBack reports whether a bucket reads back what it stores. A directory does not: what a disk wrote wrong shows only later.
+func ReadsBack(b Bucket) bool {
+	_, dir := local(b)
+	return !dir
+}
+
 // local returns the directory that a bucket is.
 func local(b Bucket) (Dir, bool) {
 	if w, ok := b.(interface{ Unwrap() Bucket }); ok {

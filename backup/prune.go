@@ -203,31 +203,29 @@ func agree(r cke.Retention, clock, now time.Time) error {
 const aheadLimit = time.Hour
 
 // ageAt is the time that ages count from: no later than the newest backup. While none is written, none gets too old, so a clock that is
-// ahead makes nothing old by itself. What is dated in the future says nothing of when one was written.
+// ahead makes nothing old by itself. What is dated in the future says nothing of when one was written, and once something is signed, neither does what
+// is not.
 func ageAt(lineages []Lineage, now time.Time) time.Time {
 	var newest time.Time
-	for _, l := range lineages {
-		times := ends(l.Streams)
-		for _, f := range l.Fulls {
-			times = append(times, f.Time)
+	signed := slices.ContainsFunc(lineages, Lineage.anySigned)
+	count := func(l *Lineage, e Entry, t time.Time) {
+		if t.After(newest) && !t.After(now.Add(aheadLimit)) && (!signed || l.signed(e)) {
+			newest = t
 		}
-		for _, t := range times {
-			if t.After(newest) && !t.After(now.Add(aheadLimit)) {
-				newest = t
-			}
+	}
+	for i := range lineages {
+		l := &lineages[i]
+		for _, st := range l.Streams {
+			count(l, st.Deltas[len(st.Deltas)-1], st.End)
+		}
+		for _, f := range l.Fulls {
+			count(l, f, f.Time)
 		}
 	}
 	if newest.IsZero() || newest.After(now) {
 		return now
 	}
 	return newest
-}
-
-func ends(streams []Stream) (times []time.Time) {
-	for _, st := range streams {
-		times = append(times, st.End)
-	}
-	return times
 }
 
 // carryOut deletes what a plan says, and leaves in it what became of that. What needs others goes before them, so that

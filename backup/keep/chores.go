@@ -383,7 +383,7 @@ func (w *chores) compact(ctx context.Context) error {
 	w.l.c.Log.Info("full backup and its deltas merged", "cluster", w.l.c.Cluster, "id", place.ID(), "revision", place.Revision, "events", events, "bytes", bytes)
 	w.l.mu.Lock()
 	defer w.l.mu.Unlock()
-	w.l.whole.Add(place.ID())
+	w.l.storedWhole(place.ID())
 	w.l.events, w.l.bytes, w.l.mergedAt = max(0, w.l.events-events), max(0, w.l.bytes-bytes), w.l.c.Now()
 	w.l.pruneDue = w.l.backup.Retention != cke.Retention{}
 	return nil

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"filippo.io/age"
@@ -88,6 +89,7 @@ type line struct {
 	verified    *cke.VerifiedBackup
 	drilled     time.Time    // when a drill last succeeded from the newest full; zero: none is known
 	whole       backup.Whole // fulls that were read whole since the target was read, or that a drill restored
+	readsBack   atomic.Bool  // the target reads back what it stores
 	problem     *cke.BackupTrouble
 	from        take.EventType // that the problem comes from; "": the target is not open
 	troubles    map[string]cke.BackupTrouble
@@ -218,6 +220,7 @@ func (l *line) session(ctx context.Context) error {
 		return err
 	}
 	config.Bucket, store.Bucket, store.Whole = marked, marked, &l.whole
+	l.readsBack.Store(backup.ReadsBack(marked))
 	l.settle("overwriting")
 	if marked.Overwrites {
 		l.suffer("overwriting", &cke.Error{Code: cke.CodeOverwrites, What: "the target allows objects to be overwritten"})

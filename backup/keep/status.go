@@ -14,6 +14,13 @@ import (
 	"cke/backup/take"
 )
 
+// storedWhole takes in that a full was stored.
+func (l *line) storedWhole(id string) {
+	if l.readsBack.Load() {
+		l.whole.Add(id)
+	}
+}
+
 // notify records what the Taker reports. It must not block.
 func (l *line) notify(e take.Event) {
 	switch e.Type {
@@ -24,7 +31,7 @@ func (l *line) notify(e take.Event) {
 		l.newest, l.events, l.bytes, l.pruneDue = full, 0, 0, l.backup.Retention != cke.Retention{}
 		l.added(full)
 		l.problem, l.gap, l.lost = nil, false, ""
-		l.whole.Add(full.ID)
+		l.storedWhole(full.ID)
 		l.reached, l.reachedAt = max(full.Revision, l.delta.Revision), e.Header.End
 		if l.taker != nil { // what the survey believed may have been anybody's
 			l.reached = max(l.reached, l.taker.Status().Revision)
