@@ -37,7 +37,7 @@ func findings(in *Input) []finding {
 	}
 	for _, e := range in.Seen.Etcd.Endpoints {
 		j, known := in.onRecord(e)
-		if !known || e.ClusterID == "" || e.ClusterID == inc.ClusterID || in.oldLeft(e) {
+		if !known || e.ClusterID == "" || e.ClusterID == inc.ClusterID || in.oldLeft(e) || in.answersForReplaced(j) {
 			continue
 		}
 		all = append(all, finding{kind: cke.FreezeClusterID, text: cke.OtherID(j, e.ClusterID), problem: cke.Problem{Code: cke.CodeSplitBrain, Node: j.Node.Name(),

@@ -30,6 +30,7 @@ var duties = []rule{
 	{"start members with other options", startChanged},
 	{"record starts", recordStart},
 	{"remove what a canceled restore prepared", cleanUpPrepared},
+	{"stop what a restore replaced", replacedRuns},
 	{"no quorum", withoutQuorum},
 	{"let clients write", letWrite},
 	{"clean up abandoned incarnations", cleanUp},

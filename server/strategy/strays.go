@@ -11,19 +11,51 @@ import (
 // strays: a container of a membership that ended is stopped and removed, one of an incarnation that a restore replaced is
 // stopped; its data is kept. What is not on record stays as it is.
 func strays(in *Input) verdict {
+	return in.stopStrays(func(_ cke.NodeStatus, c cke.Container) bool { return isStray(in, c) })
+}
+
+// replacedRuns: a container of an incarnation that a restore replaced runs. A quorum of those would be a second cluster, so they are stopped also while
+// the present one has no quorum.
+func replacedRuns(in *Input) verdict {
+	if !in.Formed() {
+		return pass()
+	}
+	return in.stopStrays(in.isReplaced)
+}
+
+func (in *Input) isReplaced(_ cke.NodeStatus, c cke.Container) bool {
+	return c.Running() && in.Identity.Incarnation.WasReplaced(c.Incarnation) && isStray(in, c)
+}
+
+func (in *Input) stopStrays(are func(cke.NodeStatus, cke.Container) bool) verdict {
 	for _, n := range in.Seen.Nodes {
 		if !n.Answered() {
 			continue
 		}
 		for _, c := range n.Containers {
-			if !isStray(in, c) || in.votesElsewhere(c) {
-				continue
+			if are(n, c) && !in.votesElsewhere(c) {
+				return act(stopStray(n, c), fmt.Sprintf("container %s on %s belongs to no present membership", c.Name, n.Node.Name()))
 			}
-			j := cke.Join{ID: c.Join, Incarnation: c.Incarnation, Node: n.Node, Volume: c.Name}
-			return act(op.StopStray{Join: j}, fmt.Sprintf("container %s on %s belongs to no present membership", c.Name, n.Node.Name()))
 		}
 	}
 	return pass()
+}
+
+func stopStray(n cke.NodeStatus, c cke.Container) op.StopStray {
+	return op.StopStray{Join: cke.Join{ID: c.Join, Incarnation: c.Incarnation, Node: n.Node, Volume: c.Name}}
+}
+
+// answersForReplaced reports whether what answers at a membership is a member that a restore replaced, and that is stopped next: its container runs on
+// the node, and none of the membership does.
+func (in *Input) answersForReplaced(j cke.Join) bool {
+	n := in.node(j.Node)
+	if c, there := n.Of(j.ID); !n.Answered() || there && c.Running() {
+		return false
+	}
+	return slices.ContainsFunc(n.Containers, func(c cke.Container) bool {
+		_, failed := in.Failures[FailureKey(stopStray(n, c))]
+		return in.isReplaced(n, c) && !in.votesElsewhere(c) && !failed
+	})
 }
 
 // isStray reports whether a container is to be stopped or removed. What a replaced incarnation left, with its data, stays
