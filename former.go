@@ -60,12 +60,18 @@ func (i Identity) Unstopped(list []Member) (all []Former) {
 	}
 	for _, m := range list {
 		url, known := StrangerURL(m, joins)
-		named := slices.ContainsFunc(all, func(f Former) bool { return f.ID == m.ID }) || slices.ContainsFunc(i.MayRun(), m.Of)
+		named := slices.ContainsFunc(all, func(f Former) bool { return f.ID == m.ID }) || slices.ContainsFunc(i.MayRun(), func(j Join) bool { return i.Certainly(m, j) })
 		if known && !named {
 			all = append(all, i.former(Former{Name: cmp.Or(m.Name, m.ID), URL: url, ID: m.ID}))
 		}
 	}
 	return all
+}
+
+// Certainly reports whether a listed member is that of a membership. At the peer URL of one whose member id is not known a voter may be foreign,
+// unless the cluster was never formed.
+func (i Identity) Certainly(m Member, j Join) bool {
+	return m.Of(j) && (j.MemberID != "" || m.Learner || i.Incarnation == nil || i.Incarnation.State != Formed)
 }
 
 // AskedBeside returns the members that are asked while a restore is under way, beside those of Asked: of their nodes only etcd may answer.

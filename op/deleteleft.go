@@ -122,14 +122,14 @@ func (d DeleteCluster) outnumbered(cluster string, id cke.Identity, list cke.Mem
 		if !m.Learner {
 			voters++
 		}
-		if slices.Contains(d.Down, m.ID) || slices.ContainsFunc(d.Joins, func(j cke.Join) bool { return certainly(id, m, j) }) {
+		if slices.Contains(d.Down, m.ID) || slices.ContainsFunc(d.Joins, func(j cke.Join) bool { return id.Certainly(m, j) }) {
 			continue
 		}
 		if left++; m.Learner {
 			learners++
 			continue
 		}
-		ours := slices.ContainsFunc(slices.Concat(id.Joins, id.Ended), func(j cke.Join) bool { return certainly(id, m, j) })
+		ours := slices.ContainsFunc(slices.Concat(id.Joins, id.Ended), func(j cke.Join) bool { return id.Certainly(m, j) })
 		if !ours && !slices.Contains(d.Excused, m.ID) {
 			flags = append(flags, "--destroyed "+m.ID)
 			foreign, first = append(foreign, fmt.Sprintf("%s (%s)", cmp.Or(m.Name, "not started"), m.ID)), cmp.Or(first, m.ID)
@@ -145,10 +145,4 @@ func (d DeleteCluster) outnumbered(cluster string, id cke.Identity, list cke.Mem
 			fmt.Sprintf("%s: with others that are not stopped they could be %d of %d voters", strings.Join(foreign, ", "), min(left, of), of),
 			"nothing was stopped; the deletion continues once they are removed; if they are gone for good: ckecli cluster delete " + cluster + " " + strings.Join(flags, " "),
 		}}
-}
-
-// certainly reports whether a listed member is that of a membership. At the peer URL of one whose member id is not known a voter may be foreign,
-// unless the cluster was never formed.
-func certainly(id cke.Identity, m cke.Member, j cke.Join) bool {
-	return m.Of(j) && (j.MemberID != "" || m.Learner || id.Incarnation == nil || id.Incarnation.State != cke.Formed)
 }

@@ -69,12 +69,14 @@ func (in *Input) calledDestroyed(o cke.RestoreOrder, id string) string {
 
 func (in *Input) called(o cke.RestoreOrder, id string, listed []cke.Member) string {
 	same := func(m cke.Member) bool { return m.ID == id }
+	byID := slices.Contains(o.Destroyed, id)
 	for _, j := range in.Identity.MayRun() {
-		if j.MemberID != "" && j.MemberID == id || slices.ContainsFunc(listed, func(m cke.Member) bool { return same(m) && in.is(m, j) }) {
+		at := slices.ContainsFunc(listed, func(m cke.Member) bool { return same(m) && in.is(m, j) })
+		if j.MemberID != "" && j.MemberID == id || at && !byID {
 			return in.Identity.NameIn(o.Destroyed, j)
 		}
 	}
-	if slices.Contains(o.Destroyed, id) {
+	if byID {
 		return id
 	}
 	for _, m := range listed {
@@ -160,12 +162,13 @@ func (in *Input) calls(rest *cke.Restoration) (names map[string]string) {
 	return names
 }
 
-// excused are the ids of the listed members that no membership names and that a deletion calls destroyed.
+// excused are the ids of the listed members that are not certainly of a membership, and that a deletion calls destroyed: by its id one that may be.
 func (in *Input) excused() (ids []string) {
 	o, listed := in.deletion(), in.named()
 	for _, m := range listed {
-		ours := slices.ContainsFunc(in.Identity.MayRun(), func(j cke.Join) bool { return in.is(m, j) })
-		if !ours && !slices.Contains(ids, m.ID) && in.called(o, m.ID, listed) != "" {
+		name := in.called(o, m.ID, listed)
+		ours := slices.ContainsFunc(in.Identity.MayRun(), func(j cke.Join) bool { return in.Identity.Certainly(m, j) || name != m.ID && in.is(m, j) })
+		if !ours && !slices.Contains(ids, m.ID) && name != "" {
 			ids = append(ids, m.ID)
 		}
 	}
