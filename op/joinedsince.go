@@ -257,7 +257,7 @@ func (r Restore) leavesQuorum(id cke.Identity, list cke.MemberList, peers []stri
 			learners++
 		}
 		name := m.ID
-		if i := slices.IndexFunc(id.MayRun(), m.Of); i >= 0 {
+		if i := slices.IndexFunc(id.MayRun(), func(j cke.Join) bool { return j.MemberID == m.ID }); i >= 0 {
 			name = id.MayRun()[i].Node.Name()
 		} else {
 			first = cmp.Or(first, m.ID)

@@ -93,7 +93,9 @@ func (in *Input) Sightings() (seen, over []cke.Sighting) {
 		}
 	}
 	for _, id := range in.Requests.Unread { // whichever nodes it names
-		note(id, in.seenThough(cke.RestoreOrder{Destroyed: in.names()}))
+		for _, names := range in.names() {
+			note(id, in.seenThough(cke.RestoreOrder{Destroyed: names}))
+		}
 	}
 	if in.Deleting && !in.Sealed {
 		note(in.Deletion, in.seenThough(in.deletion()))
@@ -117,17 +119,19 @@ func (in *Input) Sightings() (seen, over []cke.Sighting) {
 	return seen, over
 }
 
-func (in *Input) names() (all []string) {
+// names are all names that an order may have: those of nodes, with the ids of members, and those of members. Where an order has both, the id counts.
+func (in *Input) names() [][]string {
+	var ids, names []string
 	for _, n := range in.Seen.Nodes {
-		all = append(all, n.Node.Name())
+		ids = append(ids, n.Node.Name())
 	}
 	for _, j := range in.Identity.MayRun() {
-		all = append(all, j.Node.Name())
+		ids = append(ids, j.Node.Name())
 	}
 	for _, m := range in.named() {
-		all = append(all, m.ID)
+		ids, names = append(ids, m.ID), append(names, m.Name)
 	}
-	return all
+	return [][]string{ids, names}
 }
 
 // awaySince is what was seen of nodes since an order was given that calls them destroyed, and is not seen now.
