@@ -262,3 +262,17 @@ func TestDestroyed_WhatWasSeenMeanwhileIsNotForgotten(t *testing.T) {
 		t.Errorf("it is on record, and remembered: %+v", over)
 	}
 }
+
+// An order waits that cannot be read, and may name a foreign member by its name or by its id.
+func TestSightings_AnOrderThatCannotBeReadMayNameAMemberInEachWay(t *testing.T) {
+	s := formed(3).stranger("f1").with(func(s *scene) {
+		s.Requests.Unread, s.Seen.Etcd.Members[3].ClientURLs = []string{"t1"}, []string{"https://10.9.9.9:2379"}
+		s.Seen.Etcd.Endpoints = append(s.Seen.Etcd.Endpoints, cke.EndpointStatus{URL: "https://10.9.9.9:2379", MemberID: "id-f1", ClusterID: s.endpoint(1).ClusterID})
+	})
+	seen, _ := s.Input.Sightings()
+	for _, name := range []string{"f1", "id-f1"} {
+		if !slices.ContainsFunc(seen, func(o cke.Sighting) bool { return o.Node == name && o.Order == "t1" }) {
+			t.Errorf("%s: %+v", name, seen)
+		}
+	}
+}
