@@ -84,6 +84,11 @@ func OfCluster(all []MemberList, clusterID string) MemberList {
 	return MemberList{}
 }
 
+// WithList returns member lists, one of each cluster, with this one in the place of that of its cluster.
+func WithList(all []MemberList, l MemberList) []MemberList {
+	return append(slices.DeleteFunc(slices.Clone(all), func(o MemberList) bool { return o.ClusterID == l.ClusterID }), l)
+}
+
 // WithoutIndexes returns the answers without the indexes at which member lists were read.
 func (s EtcdStatus) WithoutIndexes() EtcdStatus {
 	s.MembersAt, s.Former.At, s.Copied = 0, 0, slices.Clone(s.Copied)

@@ -144,8 +144,10 @@ func (i Incarnation) With(next Incarnation) Incarnation {
 		if next.Restore.Prepared != nil {
 			r.Prepared = next.Restore.Prepared
 		}
-		if next.Restore.Outside != nil {
-			r.Outside = next.Restore.Outside
+		for _, l := range next.Restore.Outside {
+			if l.At >= OfCluster(r.Outside, l.ClusterID).At {
+				r.Outside = WithList(r.Outside, l)
+			}
 		}
 		r.Returned, r.Reappeared = With(r.Returned, next.Restore.Returned...), With(r.Reappeared, next.Restore.Reappeared...)
 		r.Fenced = With(r.Fenced, next.Restore.Fenced...)

@@ -24,16 +24,24 @@ func (r Restore) storeBeforeFence(ctx context.Context, e Env) error {
 	return nil
 }
 
+// asks returns the identity, and whether the members that the restore stops are asked who is in their cluster: not where nobody was served, or no member is
+// left that serves.
+func (r Restore) asks(ctx context.Context, e Env) (cke.Identity, bool, error) {
+	id, err := r.restoring(ctx, e)
+	if err != nil {
+		return id, false, err
+	}
+	rest := id.Incarnation.Restore
+	return id, !r.Started && rest.Before != nil && rest.Order.Survivor == "", nil
+}
+
 // noneJoined refuses to stop the members that the restore replaces while those that it leaves running are a quorum by their member list: an
 // operator may have added foreign ones since the restore was put on record. Without a quorum each list counts that a member has, and that was read
 // since.
 func (r Restore) noneJoined(ctx context.Context, e Env) error {
-	id, err := r.restoring(ctx, e)
-	if err != nil {
+	id, asks, err := r.asks(ctx, e)
+	if err != nil || !asks {
 		return err
-	}
-	if rest := id.Incarnation.Restore; rest.Before == nil || rest.Order.Survivor != "" {
-		return nil
 	}
 	lists, err := r.listsNow(ctx, e, id)
 	if err != nil {
@@ -83,12 +91,9 @@ func (r Restore) stopUnjoined(j cke.Join) Step {
 // joinedLast is the error for which stopUnjoined stops nobody. A list that cannot be read any more was read before; one that no quorum confirms any more
 // counts as it is, since members that the restore stopped are why.
 func (r Restore) joinedLast(ctx context.Context, e Env, j cke.Join) error {
-	id, err := r.restoring(ctx, e)
-	if err != nil {
+	id, asks, err := r.asks(ctx, e)
+	if err != nil || !asks {
 		return err
-	}
-	if rest := id.Incarnation.Restore; r.Started || rest.Before == nil || rest.Order.Survivor != "" {
-		return nil
 	}
 	only := r
 	only.Fence = []cke.Join{j}
@@ -113,7 +118,7 @@ func noteOutside(ctx context.Context, e Env, inc cke.Incarnation, clusterID stri
 		return nil
 	}
 	list.ClusterID = clusterID
-	rest.Outside = append(slices.DeleteFunc(slices.Clone(rest.Outside), func(l cke.MemberList) bool { return l.ClusterID == clusterID }), list)
+	rest.Outside = cke.WithList(rest.Outside, list)
 	inc.Restore = &rest
 	return e.Ledger.UpdateIncarnation(ctx, inc)
 }
@@ -269,7 +274,11 @@ func (r Restore) leavesQuorum(id cke.Identity, list cke.MemberList, peers []stri
 	if of == 0 {
 		return nil
 	}
-	return &cke.Error{Code: cke.CodeFence, What: "members that the restore does not stop could be a quorum of the cluster that it replaces", Facts: []string{
-		fmt.Sprintf("%s could be %d of %d voters, and would serve beside the restored members", strings.Join(stay, ", "), min(len(stay), of), of), "no further member is stopped until they are removed, and the restore continues then; if they are gone for good: ckecli restore --cancel, then restore with " + strings.Join(flags, " ")},
-		Try: "etcdctl member remove " + cmp.Or(first, "ID"), Err: cke.ErrConflict}
+	facts := []string{fmt.Sprintf("%s could be %d of %d voters, and would serve beside the restored members", strings.Join(stay, ", "), min(len(stay), of), of)}
+	if list.Source != cke.MembersLinearizable {
+		facts = append(facts, "no quorum confirms the member list: if the restore stopped members before it was interrupted, ckecli restore --cancel starts them again, and the restore can be ordered again")
+	}
+	return &cke.Error{Code: cke.CodeFence, What: "members that the restore does not stop could be a quorum of the cluster that it replaces",
+		Facts: append(facts, "no further member is stopped until they are removed, and the restore continues then; if they are gone for good: ckecli restore --cancel, then restore with "+strings.Join(flags, " ")),
+		Try:   "etcdctl member remove " + cmp.Or(first, "ID"), Err: cke.ErrConflict}
 }
