@@ -24,6 +24,8 @@ type DeleteCluster struct {
 	Excused []string
 	// Down are the ids of other listed members that are down, or that this stops, as the decision has found.
 	Down []string
+	// Listed are the members of the list that was read last.
+	Listed []cke.Member
 	// Deletion is the id of the request, see cke.Sighting.
 	Deletion string
 	// CouldServe: the voters that are not stopped could be a quorum, foreign ones included.

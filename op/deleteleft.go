@@ -43,11 +43,21 @@ func (d DeleteCluster) noneLeft(ctx context.Context, e Env) error {
 		}
 		unread[life] = cmp.Or(unread[life], h.err)
 	}
+	if inc := id.Incarnation; inc != nil && !confirmed[inc.ID] {
+		for of, l := range foreignLists(ctx, e, id, d.Listed) {
+			lists[inc.ID+of] = lists[inc.ID+of].Takes(l)
+		}
+	}
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+	if len(lists) == 0 {
+		if err := d.outnumbered(e.Cluster, id, cke.MemberList{Members: d.Listed}, false); err != nil {
+			return err
+		}
+	}
 	for _, history := range slices.Sorted(maps.Keys(lists)) {
-		if err := d.outnumbered(e.Cluster, id, lists[history]); err != nil {
+		if err := d.outnumbered(e.Cluster, id, lists[history], true); err != nil {
 			return err
 		}
 	}
@@ -113,8 +123,9 @@ func listless(j cke.Join, c cke.Container, why string) error {
 }
 
 // outnumbered is the error that foreign members could serve by a list once those of the deletion are stopped, apart from those that the operator
-// called destroyed, which are asked before the deletion is sealed; nil: none could.
-func (d DeleteCluster) outnumbered(cluster string, id cke.Identity, list cke.MemberList) error {
+// called destroyed, which are asked before the deletion is sealed; nil: none could. reported: a member has the list now. Else any foreign voter in it may
+// serve with others.
+func (d DeleteCluster) outnumbered(cluster string, id cke.Identity, list cke.MemberList, reported bool) error {
 	var voters, learners, left int
 	var foreign, flags []string
 	first := ""
@@ -136,13 +147,17 @@ func (d DeleteCluster) outnumbered(cluster string, id cke.Identity, list cke.Mem
 		}
 	}
 	of := quorum.Could(voters, left-learners, learners, list.Source != cke.MembersLinearizable)
-	if of == 0 || foreign == nil {
+	if reported && of == 0 || foreign == nil {
 		return nil
+	}
+	why := fmt.Sprintf("with others that are not stopped they could be %d of %d voters", min(left, of), of)
+	if !reported {
+		why = "no member reports which members the cluster has now: others may have joined since they were listed"
 	}
 	return &cke.Error{Code: cke.CodeStranger, Try: "etcdctl member remove " + first, Err: cke.ErrConflict,
 		What: "foreign members could serve without those that the deletion stops",
 		Facts: []string{
-			fmt.Sprintf("%s: with others that are not stopped they could be %d of %d voters", strings.Join(foreign, ", "), min(left, of), of),
+			fmt.Sprintf("%s: %s", strings.Join(foreign, ", "), why),
 			"nothing was stopped; the deletion continues once they are removed; if they are gone for good: ckecli cluster delete " + cluster + " " + strings.Join(flags, " "),
 		}}
 }

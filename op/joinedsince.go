@@ -47,7 +47,21 @@ func (r Restore) noneJoined(ctx context.Context, e Env) error {
 	if err != nil {
 		return err
 	}
+	var listed []cke.Member
+	for _, l := range slices.Concat(r.Known, id.Incarnation.Restore.Outside, slices.Collect(maps.Values(lists))) {
+		listed = append(listed, l.Members...)
+	}
+	for clusterID, l := range foreignLists(ctx, e, id, listed) {
+		if lists[clusterID].Source != cke.MembersLinearizable {
+			lists[clusterID] = lists[clusterID].Takes(l)
+		}
+	}
 	peers := r.peers(ctx, e, id)
+	if len(lists) == 0 {
+		if err := r.unreported(id, peers); err != nil {
+			return err
+		}
+	}
 	for _, clusterID := range slices.Sorted(maps.Keys(lists)) {
 		if err := r.leavesQuorum(id, lists[clusterID], peers); err != nil {
 			return cmp.Or(noteOutside(ctx, e, *id.Incarnation, clusterID, lists[clusterID]), err)
@@ -244,11 +258,33 @@ func (r Restore) LeavesQuorum(id cke.Identity, list cke.MemberList) error {
 
 // leavesQuorum is LeavesQuorum; members at some peer URLs are stopped, too.
 func (r Restore) leavesQuorum(id cke.Identity, list cke.MemberList, peers []string) error {
+	l := r.leaves(id, list, peers)
+	of := quorum.Could(l.voters, len(l.stay)-l.learners, l.learners, list.Source != cke.MembersLinearizable)
+	if of == 0 {
+		return nil
+	}
+	facts := []string{fmt.Sprintf("%s could be %d of %d voters, and would serve beside the restored members", strings.Join(l.stay, ", "), min(len(l.stay), of), of)}
+	if list.Source != cke.MembersLinearizable {
+		facts = append(facts, "no quorum confirms the member list: if the restore stopped members before it was interrupted, ckecli restore --cancel starts them again, and the restore can be ordered again")
+	}
+	return &cke.Error{Code: cke.CodeFence, What: "members that the restore does not stop could be a quorum of the cluster that it replaces",
+		Facts: append(facts, "no further member is stopped until they are removed, and the restore continues then; if they are gone for good: ckecli restore --cancel, then restore with "+strings.Join(l.flags, " ")),
+		Try:   "etcdctl member remove " + cmp.Or(l.first, "ID"), Err: cke.ErrConflict}
+}
+
+// left are the members of a list that a restore leaves running: by name and id, with the flags that call them destroyed, and the id of the first foreign one.
+// learners are those of them that may have been promoted since.
+type left struct {
+	voters, learners int
+	stay, flags      []string
+	first            string
+}
+
+func (r Restore) leaves(id cke.Identity, list cke.MemberList, peers []string) (l left) {
 	order := id.Incarnation.Restore.Believed()
-	voters, learners, stay, flags, first := 0, 0, []string{}, []string{}, ""
 	for _, m := range list.Members {
 		if !m.Learner {
-			voters++
+			l.voters++
 		}
 		stopped := slices.ContainsFunc(slices.Concat(r.Fence, id.Ended), func(j cke.Join) bool {
 			stays := indexOf(r.Fence, j.ID) < 0 && slices.ContainsFunc(id.Superseded(), func(s cke.Join) bool { return s.ID == j.ID }) && id.NameIn(order.Destroyed, j) == ""
@@ -259,26 +295,30 @@ func (r Restore) leavesQuorum(id cke.Identity, list cke.MemberList, peers []stri
 		case stopped || gone:
 			continue
 		case m.Learner: // it may have been promoted since
-			learners++
+			l.learners++
 		}
 		name := m.ID
 		if i := slices.IndexFunc(id.MayRun(), func(j cke.Join) bool { return j.MemberID == m.ID }); i >= 0 {
 			name = id.MayRun()[i].Node.Name()
 		} else {
-			first = cmp.Or(first, m.ID)
+			l.first = cmp.Or(l.first, m.ID)
 		}
-		flags = append(flags, "--destroyed "+name)
-		stay = append(stay, fmt.Sprintf("%s (%s)", cmp.Or(m.Name, "not started"), m.ID))
+		l.flags = append(l.flags, "--destroyed "+name)
+		l.stay = append(l.stay, fmt.Sprintf("%s (%s)", cmp.Or(m.Name, "not started"), m.ID))
 	}
-	of := quorum.Could(voters, len(stay)-learners, learners, list.Source != cke.MembersLinearizable)
-	if of == 0 {
-		return nil
+	return l
+}
+
+// unreported refuses to go on while no member reports who is in the cluster, and a foreign one that is known does not answer: those of cke may have left,
+// and others joined, since the list that has it was read.
+func (r Restore) unreported(id cke.Identity, peers []string) error {
+	for _, list := range slices.Concat([]cke.MemberList{{Members: id.Incarnation.Restore.Members}}, r.Known, id.Incarnation.Restore.Outside) {
+		if l := r.leaves(id, list, peers); l.first != "" {
+			return &cke.Error{Code: cke.CodeFence, What: "no member reports which members the cluster that the restore replaces has, and a foreign one may serve", Facts: []string{
+				fmt.Sprintf("%s: when the member list was read last, it had members that the restore does not stop", strings.Join(l.stay, ", ")),
+				"the restore continues once one of them, or a member of cke, answers; if they are gone for good: ckecli restore --cancel, then restore with " + strings.Join(l.flags, " ")},
+				Try: "ckecli status", Err: cke.ErrConflict}
+		}
 	}
-	facts := []string{fmt.Sprintf("%s could be %d of %d voters, and would serve beside the restored members", strings.Join(stay, ", "), min(len(stay), of), of)}
-	if list.Source != cke.MembersLinearizable {
-		facts = append(facts, "no quorum confirms the member list: if the restore stopped members before it was interrupted, ckecli restore --cancel starts them again, and the restore can be ordered again")
-	}
-	return &cke.Error{Code: cke.CodeFence, What: "members that the restore does not stop could be a quorum of the cluster that it replaces",
-		Facts: append(facts, "no further member is stopped until they are removed, and the restore continues then; if they are gone for good: ckecli restore --cancel, then restore with "+strings.Join(flags, " ")),
-		Try:   "etcdctl member remove " + cmp.Or(first, "ID"), Err: cke.ErrConflict}
+	return nil
 }

@@ -5,8 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
+	"time"
 
 	"cke"
+	"cke/internal/contain"
 )
 
 // keepsTrust refuses files that end the trust between a member and another one that runs, or take back what a replacement of an authority has done.
@@ -27,23 +30,39 @@ func keepsTrust(ctx context.Context, e Env, id cke.Identity, j cke.Join, before 
 	if name := takenBack(all, before, after); name != "" {
 		return olderTrust(name, fmt.Sprintf("the certificates of the member on %s would be of another %s authority", j.Node.Name(), name))
 	}
-	for _, other := range id.Joins {
-		if other.ID == j.ID {
-			continue
-		}
-		m := e.Machines.Machine(other.Node)
-		if c, err := m.Container(ctx, other); err != nil || !c.Running() {
-			continue
-		}
-		_, theirs, err := m.Certificates(ctx, other)
-		if err != nil || !theirs.Hold(e.Now()) { // renewals do not wait for nodes that are away
-			continue
-		}
-		if trustEachOther(before, theirs) && !trustEachOther(after, theirs) {
-			return olderTrust(cke.PeerAuthority, fmt.Sprintf("the members on %s and %s would not trust each other any more", j.Node.Name(), other.Node.Name()))
+	for i, theirs := range othersTrust(ctx, e, id, j) {
+		if theirs.Hold(e.Now()) && trustEachOther(before, theirs) && !trustEachOther(after, theirs) {
+			return olderTrust(cke.PeerAuthority, fmt.Sprintf("the members on %s and %s would not trust each other any more", j.Node.Name(), id.Joins[i].Node.Name()))
 		}
 	}
 	return nil
+}
+
+// trustLimit bounds how long others are asked: what is written does not wait for nodes that are away or slow.
+const trustLimit = 3 * time.Second
+
+// othersTrust is what the files of the other members that run are worth, by the index of the membership.
+func othersTrust(ctx context.Context, e Env, id cke.Identity, j cke.Join) []cke.CertificateFiles {
+	ctx, cancel := context.WithTimeout(ctx, trustLimit)
+	defer cancel()
+	all := make([]cke.CertificateFiles, len(id.Joins))
+	var wg sync.WaitGroup
+	for i, other := range id.Joins {
+		if other.ID == j.ID {
+			continue
+		}
+		wg.Go(contain.Work(func() {
+			m := e.Machines.Machine(other.Node)
+			if c, err := m.Container(ctx, other); err != nil || !c.Running() {
+				return
+			}
+			if _, worth, err := m.Certificates(ctx, other); err == nil {
+				all[i] = worth
+			}
+		}, func(error) {}))
+	}
+	wg.Wait()
+	return all
 }
 
 func olderTrust(name cke.AuthorityName, what string) error {

@@ -73,7 +73,6 @@ func TestKeepsTrust_RefusesNothingOfAReplacement(t *testing.T) {
 				fit = fit && holds(m) && Unfit(s.all, name, m) == ""
 			}
 			if fit {
-				r.Phase, r.Since = r.Phase, r.Since
 				switch r.Phase {
 				case cke.AuthorityIntroduced:
 					r.Phase = cke.AuthorityIssues

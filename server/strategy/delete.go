@@ -73,7 +73,7 @@ func deleteCluster(in *Input) verdict {
 		return wait("deletion waits: "+list(blockers), blockers...)
 	}
 	del := op.DeleteCluster{Joins: joins, Nodes: answering(in), Gone: gone, Deletion: in.Deletion, Down: in.downFor(joins), Sealed: in.Sealed}
-	del.Foreign, del.Excused = in.unstopped(in.deletion()), in.excused()
+	del.Foreign, del.Excused, del.Listed = in.unstopped(in.deletion()), in.excused(), in.lastList()
 	if gone != nil || del.Foreign != nil {
 		del.CouldServe = couldServe
 	}
