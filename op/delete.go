@@ -24,7 +24,7 @@ type DeleteCluster struct {
 	Excused []string
 	// Down are the ids of other listed members that are down, or that this stops, as the decision has found.
 	Down []string
-	// Listed are the members of the list that was read last.
+	// Listed are those members of the list that was read last that may be foreign.
 	Listed []cke.Member
 	// Deletion is the id of the request, see cke.Sighting.
 	Deletion string

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"cke"
-	"cke/internal/contain"
 )
 
 // keepsTrust refuses files that end the trust between a member and another one that runs, or take back what a replacement of an authority has done.
@@ -51,7 +50,7 @@ func othersTrust(ctx context.Context, e Env, id cke.Identity, j cke.Join) []cke.
 		if other.ID == j.ID {
 			continue
 		}
-		wg.Go(contain.Work(func() {
+		wg.Go(func() {
 			m := e.Machines.Machine(other.Node)
 			if c, err := m.Container(ctx, other); err != nil || !c.Running() {
 				return
@@ -59,7 +58,7 @@ func othersTrust(ctx context.Context, e Env, id cke.Identity, j cke.Join) []cke.
 			if _, worth, err := m.Certificates(ctx, other); err == nil {
 				all[i] = worth
 			}
-		}, func(error) {}))
+		})
 	}
 	wg.Wait()
 	return all

@@ -73,7 +73,12 @@ func deleteCluster(in *Input) verdict {
 		return wait("deletion waits: "+list(blockers), blockers...)
 	}
 	del := op.DeleteCluster{Joins: joins, Nodes: answering(in), Gone: gone, Deletion: in.Deletion, Down: in.downFor(joins), Sealed: in.Sealed}
-	del.Foreign, del.Excused, del.Listed = in.unstopped(in.deletion()), in.excused(), in.lastList()
+	del.Foreign, del.Excused = in.unstopped(in.deletion()), in.excused()
+	for _, m := range in.lastList() {
+		if !slices.ContainsFunc(append(in.Identity.MayRun(), in.Identity.Ended...), func(j cke.Join) bool { return in.Identity.Certainly(m, j) }) {
+			del.Listed = append(del.Listed, m)
+		}
+	}
 	if gone != nil || del.Foreign != nil {
 		del.CouldServe = couldServe
 	}
