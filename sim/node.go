@@ -141,13 +141,13 @@ func (n *Node) Look() (containers []cke.Container, volumes []cke.Volume) {
 	return s.Containers, s.Volumes
 }
 
-// trouble is why a connection to the node's sshd cannot be had, or nil.
+// trouble is why a connection to the node's sshd cannot be had, or nil. At an address that no machine has, nothing answers.
 func (n *Node) trouble(declared cke.Node) *cke.Error {
 	fail := func(code cke.Code, what string, cause error) *cke.Error {
 		return &cke.Error{Code: code, What: what, Err: cause}
 	}
 	switch {
-	case !n.world.connected(Management, n.name):
+	case n == nil, !n.world.connected(Management, n.name):
 		return fail(cke.CodeUnreachable, "no answer from sshd", cke.ErrUnreachable)
 	case declared.SSH.Port != 0 && declared.SSH.Port != n.sshPort:
 		return fail(cke.CodeUnreachable, fmt.Sprintf("nothing listens on port %d", declared.SSH.Port), cke.ErrUnreachable)
