@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"cke/backup/internal/stream"
@@ -159,7 +160,7 @@ func readHeader(r io.Reader) (Header, []byte, error) {
 		return h, nil, damaged("header does not match its digest")
 	}
 	if err := json.Unmarshal(signed[len(fixed):], &h); err != nil {
-		return h, nil, damaged("header: %w", err)
+		return h, nil, damaged("header: %s", shown(err.Error()))
 	}
 	h.Size = int64(len(head)) + h.BodySize
 	h.Sum = headSum(head)
@@ -184,15 +185,24 @@ func (e *newerFormatError) Error() string {
 	return fmt.Sprintf("format %d is newer than this program supports (%d): use a newer program", e.format, FormatVersion)
 }
 
+// shown is a text of a header as errors quote it: anybody can write one of 64 KiB, and errors of many objects are kept.
+func shown(text string) string {
+	const most = 200
+	if len(text) > most {
+		return strings.Clone(text[:most]) + "…"
+	}
+	return text
+}
+
 func (h Header) check() error {
 	sum, err := hex.DecodeString(h.BodySum)
 	switch {
 	case err != nil || len(sum) != sha256.Size:
-		return damaged("header: invalid body digest %q", h.BodySum)
+		return damaged("header: invalid body digest %q", shown(h.BodySum))
 	case h.Compression != "zstd":
-		return damaged("header: unknown compression %q", h.Compression)
+		return damaged("header: unknown compression %q", shown(h.Compression))
 	case h.Encryption != "" && h.Encryption != "age":
-		return damaged("header: unknown encryption %q", h.Encryption)
+		return damaged("header: unknown encryption %q", shown(h.Encryption))
 	case h.BodySize < 0 || h.Content < 0:
 		return damaged("header: negative size")
 	case h.Place.Revision < 1 || h.Last < h.Place.Revision:
@@ -245,7 +255,7 @@ func readHead(ctx context.Context, b Bucket, p Place) (Header, []byte, error) {
 // at refuses an object that lies under another object's name.
 func (h Header) at(p Place) error {
 	if h.Place.Name() != p.Name() {
-		return damaged("the object belongs at %s", h.Place.Name())
+		return damaged("the object belongs at %s", shown(h.Place.Name()))
 	}
 	return nil
 }

@@ -234,6 +234,9 @@ func (l *Lineage) replaces(name string, force bool, known *Whole) (unread []Entr
 		if lost := (spans{judged[0].leads(asked, nil).Span}).in(by).without(does); len(lost) > 0 {
 			return nil, fmt.Errorf("%s is %w that leads to revisions %s: %s", asked.ID(), ErrOnlyFull, lost[0], judged[0].brokenBefore(lost[0].From))
 		}
+		if len(before.deltas) > 0 && !known.proved(before.full) && before.full.Name() != rest[len(rest)-1].Name() {
+			unread = append(unread, before.full)
+		}
 		for _, d := range before.deltas {
 			if d.Revision <= asked.Revision && !known.proved(d) {
 				unread = append(unread, d)

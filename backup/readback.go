@@ -188,14 +188,34 @@ const deltasAtOnce = 1000
 func (s *Store) readDeltas(ctx context.Context, deltas []Entry, known *Whole) (all bool, err error) {
 	reader := *s
 	results := map[string]checked{}
-	for try := range 2 { // once may be a fault on the way
+	defer func() {
+		for _, d := range deltas {
+			if c, read := results[d.Name()]; read {
+				known.addDelta(d, c)
+			}
+		}
+	}()
+	check := func(deltas []Entry) error {
 		err := reader.checkAll(ctx, deltas, new(Report), results)
 		if errors.Is(err, ErrKey) {
 			reader.Identities = nil
 			err = reader.checkAll(ctx, deltas, new(Report), results)
 		}
-		if err != nil {
-			return false, err
+		return err
+	}
+	for try := range 2 { // once may be a fault on the way
+		if check(deltas) != nil { // of one of them, or of the target
+			for _, d := range deltas {
+				err := check([]Entry{d})
+				if err == nil {
+					continue
+				}
+				h, header := s.Header(ctx, d)
+				if header != nil {
+					return false, err
+				}
+				results[d.Name()] = checked{h, true, damaged("it cannot be read: %v", err)}
+			}
 		}
 		all = true
 		for name, c := range results {
@@ -203,9 +223,6 @@ func (s *Store) readDeltas(ctx context.Context, deltas []Entry, known *Whole) (a
 				delete(results, name)
 			}
 		}
-	}
-	for _, d := range deltas {
-		known.addDelta(d, results[d.Name()])
 	}
 	return all, nil
 }

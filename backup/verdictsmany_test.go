@@ -16,19 +16,6 @@ func upgraded(t *testing.T, unsigned int64) (*Store, *shelf) {
 	return ours(b, signer), b
 }
 
-// A list takes one request for each stream of deltas, docs/backup.md says. A command remembers nothing of the list before, so it must not read the header of
-// each delta that an earlier version wrote.
-func TestLineages_UnsignedDeltasTakeNoRequestEach(t *testing.T) {
-	const unsigned = 3000
-	s, b := upgraded(t, unsigned)
-	if l, err := s.Lineage(t.Context(), "a1b2"); err != nil || len(l.Untrusted) > 0 {
-		t.Fatal(l.Untrusted, err)
-	}
-	if b.opened > unsigned/10 {
-		t.Errorf("a list of %d deltas without a signature takes %d requests", unsigned, b.opened)
-	}
-}
-
 // There are more such deltas than verdicts are remembered: two weeks at one each ten seconds. A daemon lists the target every ten minutes, and does not read all
 // their headers again each time.
 func TestLineages_ManyUnsignedDeltasAreNotReadAtEachListing(t *testing.T) {

@@ -65,7 +65,9 @@ type chore struct {
 	do   func(ctx context.Context) error
 	// heavy: it needs room on the disk for the whole database, and much of a core.
 	heavy bool
-	// brief: it is done also while a heavy one runs, which may take hours.
+	// long: it reads much, and takes no more room than others.
+	long bool
+	// brief: it is done also while a heavy or a long one runs, which may take hours.
 	brief bool
 	// awaited: others wait for it.
 	awaited bool
@@ -81,7 +83,7 @@ func newChores(l *line, store *backup.Store, taker *take.Taker) *chores {
 		{name: "older", due: w.olderDue, do: w.compareBeside, brief: true, awaited: true},
 		{name: "beside", due: w.besideDue, do: w.putBeside, brief: true},
 		{name: "compact", due: w.compactDue, do: w.compact, heavy: true},
-		{name: "prune", due: w.pruneDue, do: w.prune},
+		{name: "prune", due: w.pruneDue, do: w.prune, long: true},
 		{name: "verify", due: w.verifyDue, do: w.verify, heavy: true},
 	}
 	return w
@@ -171,7 +173,7 @@ func (w *chores) do(ctx context.Context, c *chore) error {
 	if !c.brief {
 		defer w.l.works()()
 	}
-	if !c.heavy {
+	if !c.heavy && !c.long {
 		return c.do(ctx)
 	}
 	ended := make(chan error, 1)

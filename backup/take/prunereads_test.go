@@ -82,22 +82,25 @@ func (b betweenFulls) spoil(name string) {
 	b.Set(name, data)
 }
 
-// counting counts how often deltas are read whole, and fails that for one.
+// counting counts how often deltas are read whole. It goes down when one of them is to be.
 type counting struct {
 	backup.Bucket
 	silent string
 	mu     sync.Mutex
 	reads  int
+	down   bool
 }
 
 func (b *counting) Open(ctx context.Context, name string, offset, length int64) (io.ReadCloser, error) {
+	b.mu.Lock()
 	if length < 0 && strings.Contains(name, "/delta/") {
-		b.mu.Lock()
 		b.reads++
-		b.mu.Unlock()
-		if name == b.silent {
-			return nil, errors.New("the target does not answer")
-		}
+		b.down = b.down || name == b.silent
+	}
+	down := b.down
+	b.mu.Unlock()
+	if down {
+		return nil, errors.New("the target does not answer")
 	}
 	return b.Bucket.Open(ctx, name, offset, length)
 }
@@ -176,7 +179,7 @@ func TestPrune_AnUnreadableDeltaDeletesNothing(t *testing.T) {
 	}
 	prunes := &backup.Store{Bucket: &counting{Bucket: b.Memory, silent: b.between}, Cluster: "prod", Scratch: t.TempDir(), Whole: new(backup.Whole)}
 	_, err = prunes.Prune(t.Context(), cke.Retention{Last: 1}, false)
-	if err == nil || backup.IsDamage(err) || !strings.Contains(err.Error(), "the target does not answer") || !strings.Contains(err.Error(), b.between) {
+	if err == nil || backup.IsDamage(err) || !strings.Contains(err.Error(), "the target does not answer") {
 		t.Errorf("%v", err)
 	}
 	if after, err := b.List(t.Context(), "prod/"); err != nil || len(after) != len(before) {
