@@ -1,0 +1,205 @@
+package sim_test
+
+import (
+	"testing"
+	"time"
+
+	"cke"
+	"cke/sim"
+)
+
+// removedByHand lets an operator remove members of cke from the list, and stop them for good.
+func (s *stage) removedByHand(t *testing.T, nodes ...string) {
+	t.Helper()
+	for _, n := range nodes {
+		if !s.Node(n).Leave(n) {
+			t.Error("not removed: ", n)
+		}
+		time.Sleep(time.Minute)
+		s.Node(n).SwitchRestartsOff()
+		s.Node(n).StopByHand()
+	}
+}
+
+// endsAfterStops has the daemon end right after its nth stop of a member by a restore.
+func (s *stage) endsAfterStops(t *testing.T, nth int) (ended func() bool) {
+	calls := 0
+	s.Judge = func(_ int, c sim.Call) sim.Verdict {
+		if _, step := s.Store().Running(); step != "fence" || c.Name != "StopContainer" {
+			return sim.Proceed
+		}
+		if calls++; calls == nth {
+			return sim.KillAfter
+		}
+		return sim.Proceed
+	}
+	return func() bool { return calls >= nth }
+}
+
+// Foreign voters join while data is made. The restore waits, and says that it continues once they are removed. They are, the restore stops n1, and the daemon
+// ends. The next one has to continue: what the operator was told to do is done.
+func TestRestoreOutsiders_ContinuesOnceTheyAreRemovedAsItSaid(t *testing.T) {
+	play(t, 3, func(s *stage) {
+		s.backedUpAlone(t)
+		joined := false
+		s.Judge = func(_ int, c sim.Call) sim.Verdict {
+			if !joined && c.Name == "RestoreData" {
+				joined = true
+				s.joinsOn(t, "n2", "n3")
+			}
+			return sim.Proceed
+		}
+		s.order(fromBackup)
+		s.pass(10 * time.Minute)
+		if s.restored() {
+			t.Fatal("restored beside a quorum")
+		}
+		ended := s.endsAfterStops(t, 1)
+		for _, n := range []string{"n3", "n2"} {
+			s.leaves(t, n)
+			s.Node(n).RemoveContainers()
+		}
+		if !s.until(20*time.Minute, ended) {
+			t.Fatalf("n1 is not stopped: %s", s.told().Reason)
+		}
+		s.Judge = nil
+		s.daemon()
+		if !s.until(time.Hour, s.restored) {
+			t.Errorf("not restored: %s", s.told().Reason)
+		}
+		s.unbroken(t)
+	})
+}
+
+// A foreign voter, 1 of 4, answers all the time. The daemon ends once it has stopped n1, n2 and n3.
+func TestRestoreOutsiders_ContinuesWhileAForeignVoterAnswers(t *testing.T) {
+	for _, host := range []string{"same host", "new host"} {
+		t.Run(host, func(t *testing.T) {
+			play(t, 4, func(s *stage) {
+				s.heldOn(t, 3)
+				s.TakeBackup()
+				s.joinsOn(t, "n4")
+				s.pass(time.Minute)
+				if host == "new host" {
+					s.burnt()
+					s.pass(time.Minute)
+				}
+				ended := s.endsAfterStops(t, 3)
+				s.order(fromBackup)
+				if !s.until(20*time.Minute, ended) {
+					t.Fatalf("not stopped: %s", s.told().Reason)
+				}
+				s.Judge = nil
+				s.daemon()
+				if !s.until(time.Hour, s.restored) {
+					t.Errorf("not restored: %s", s.told().Reason)
+					for _, r := range s.Store().Records() {
+						if r.State != cke.RecordCompleted {
+							t.Error(r.Operation, r.State, r.Error)
+							break
+						}
+					}
+				}
+				s.unbroken(t)
+			})
+		})
+	}
+}
+
+// N1 is cut off from the others, answers, and has an old list with n4. Then n5 joins, n1, n2 and n3 are removed, and n4 and n5 serve.
+func TestOutsiders_AnOutdatedListDoesNotSpeakForForeignVoters(t *testing.T) {
+	for _, what := range []string{"restore", "delete"} {
+		for _, silent := range []bool{false, true} {
+			t.Run(what+map[bool]string{true: ", silent", false: ", answers"}[silent], func(t *testing.T) {
+				play(t, 5, func(s *stage) {
+					s.heldOn(t, 3)
+					s.TakeBackup()
+					s.joinsOn(t, "n4")
+					s.pass(time.Minute)
+					s.latest().Kill()
+					for _, n := range []string{"n2", "n3", "n4", "n5"} {
+						s.Cut("n1", n)
+						s.Cut(n, "n1")
+					}
+					time.Sleep(time.Minute)
+					for _, n := range []string{"n1", "n2"} {
+						if !s.Node(n).Leave(n) {
+							t.Log("not removed: ", n)
+						}
+						time.Sleep(time.Minute)
+						if n == "n1" {
+							s.joinsOn(t, "n5")
+						}
+					}
+					s.removedByHand(t, "n3")
+					s.Node("n2").SwitchRestartsOff()
+					s.Node("n2").StopByHand()
+					if silent {
+						s.Cut(sim.Management, "n4")
+						s.Cut(sim.Management, "n5")
+					}
+					s.daemon()
+					s.pass(time.Minute)
+					if what == "delete" {
+						s.Store().RequestDelete()
+					} else {
+						s.order(fromBackup)
+					}
+					s.pass(30 * time.Minute)
+					over := s.Store().Deleted() || s.restored() || s.restoring() && s.Store().Identity().Started()
+					t.Log(over, s.told().Reason)
+					s.HealNetwork()
+					if s.Write("n4", "to the former") && over {
+						t.Errorf("%s while foreign voters serve", what)
+					}
+					s.unbroken(t)
+				})
+			})
+		}
+	}
+}
+
+// A restore is under way, and its daemon ends while it makes data. Then all members of cke leave the list and end, n4 and n5 serve, and the operator deletes
+// the cluster instead.
+func TestDeleteOutsiders_OfARestoreUnderWay(t *testing.T) {
+	for _, silent := range []bool{false, true} {
+		t.Run(map[bool]string{true: "silent", false: "answers"}[silent], func(t *testing.T) {
+			play(t, 5, func(s *stage) {
+				s.heldOn(t, 3)
+				s.TakeBackup()
+				s.joinsOn(t, "n4")
+				s.pass(time.Minute)
+				killed := s.killedAt("RestoreData", func() {})
+				s.order(fromBackup)
+				if !s.until(20*time.Minute, killed) {
+					t.Fatal("did not end")
+				}
+				s.Judge = nil
+				s.joinsOn(t, "n5")
+				time.Sleep(time.Minute)
+				for _, n := range []string{"n1", "n2", "n3"} {
+					if !s.Node(n).Leave(n) {
+						t.Log("not removed: ", n)
+					}
+					time.Sleep(time.Minute)
+					s.Node(n).SwitchRestartsOff()
+					s.Node(n).StopByHand()
+				}
+				if silent {
+					s.Cut(sim.Management, "n4")
+					s.Cut(sim.Management, "n5")
+				}
+				s.Store().RequestDelete()
+				s.daemon()
+				s.pass(30 * time.Minute)
+				deleted := s.Store().Deleted()
+				t.Log(deleted, s.told().Reason)
+				s.HealNetwork()
+				if s.Write("n4", "to the former") && deleted {
+					t.Error("deleted while foreign voters serve")
+				}
+				s.unbroken(t)
+			})
+		})
+	}
+}
