@@ -93,7 +93,8 @@ type Restoration struct {
 	Members []Member `json:"members,omitempty"`
 	// MembersAt is the index of raft that the member had applied at least that reported Members; 0: an earlier cke recorded it.
 	MembersAt uint64 `json:"membersAt,omitempty"`
-	// Outside are member lists of what it replaces, one of each cluster, by which a step stopped no member: others could be a quorum.
+	// Outside are member lists of what it replaces, one of each cluster, by which a step stopped no member: others could be a quorum. One that a quorum
+	// confirms later takes its place.
 	Outside []MemberList `json:"outside,omitempty"`
 	// Compared: the store was, with what lies beside the backups. False: an earlier cke recorded it, or it is a recovery.
 	Compared bool `json:"compared,omitempty"`

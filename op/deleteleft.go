@@ -57,7 +57,7 @@ func (d DeleteCluster) noneLeft(ctx context.Context, e Env) error {
 		}
 	}
 	for _, history := range slices.Sorted(maps.Keys(lists)) {
-		if err := d.outnumbered(e.Cluster, id, lists[history], true); err != nil {
+		if err := d.outnumbered(e.Cluster, id, lists[history], lists[history].Source == cke.MembersLinearizable); err != nil {
 			return err
 		}
 	}
@@ -123,9 +123,9 @@ func listless(j cke.Join, c cke.Container, why string) error {
 }
 
 // outnumbered is the error that foreign members could serve by a list once those of the deletion are stopped, apart from those that the operator
-// called destroyed, which are asked before the deletion is sealed; nil: none could. reported: a member has the list now. Else any foreign voter in it may
-// serve with others.
-func (d DeleteCluster) outnumbered(cluster string, id cke.Identity, list cke.MemberList, reported bool) error {
+// called destroyed, which are asked before the deletion is sealed; nil: none could. confirmed: a quorum confirms the list. Else others may have joined since,
+// and any foreign member in it may serve with them.
+func (d DeleteCluster) outnumbered(cluster string, id cke.Identity, list cke.MemberList, confirmed bool) error {
 	var voters, learners, left int
 	var foreign, flags []string
 	first := ""
@@ -138,6 +138,8 @@ func (d DeleteCluster) outnumbered(cluster string, id cke.Identity, list cke.Mem
 		}
 		if left++; m.Learner {
 			learners++
+		}
+		if m.Learner && confirmed {
 			continue
 		}
 		ours := slices.ContainsFunc(slices.Concat(id.Joins, id.Ended), func(j cke.Join) bool { return id.Certainly(m, j) })
@@ -147,12 +149,12 @@ func (d DeleteCluster) outnumbered(cluster string, id cke.Identity, list cke.Mem
 		}
 	}
 	of := quorum.Could(voters, left-learners, learners, list.Source != cke.MembersLinearizable)
-	if reported && of == 0 || foreign == nil {
+	if confirmed && of == 0 || foreign == nil {
 		return nil
 	}
 	why := fmt.Sprintf("with others that are not stopped they could be %d of %d voters", min(left, of), of)
-	if !reported {
-		why = "no member reports which members the cluster has now: others may have joined since they were listed"
+	if of == 0 {
+		why = "no quorum confirms which members the cluster has now: others may have joined since they were listed"
 	}
 	return &cke.Error{Code: cke.CodeStranger, Try: "etcdctl member remove " + first, Err: cke.ErrConflict,
 		What: "foreign members could serve without those that the deletion stops",

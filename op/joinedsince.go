@@ -67,6 +67,13 @@ func (r Restore) noneJoined(ctx context.Context, e Env) error {
 			return cmp.Or(noteOutside(ctx, e, *id.Incarnation, clusterID, lists[clusterID]), err)
 		}
 	}
+	for clusterID, l := range lists { // what a quorum confirms takes the place of a list by which the restore waited
+		if outside := cke.OfCluster(id.Incarnation.Restore.Outside, clusterID); len(outside.Members) > 0 && l.Source == cke.MembersLinearizable {
+			if err := noteOutside(ctx, e, *id.Incarnation, clusterID, l); err != nil {
+				return err
+			}
+		}
+	}
 	copied := id.Incarnation.OnlyCopied()
 	confirmed := func(l cke.MemberList) bool { return l.Source == cke.MembersLinearizable }
 	if before := id.Incarnation.BeforeRestores(); before != nil && confirmed(lists[before.ClusterID]) {
@@ -316,7 +323,8 @@ func (r Restore) unreported(id cke.Identity, peers []string) error {
 		if l := r.leaves(id, list, peers); l.first != "" {
 			return &cke.Error{Code: cke.CodeFence, What: "no member reports which members the cluster that the restore replaces has, and a foreign one may serve", Facts: []string{
 				fmt.Sprintf("%s: when the member list was read last, it had members that the restore does not stop", strings.Join(l.stay, ", ")),
-				"the restore continues once one of them, or a member of cke, answers; if they are gone for good: ckecli restore --cancel, then restore with " + strings.Join(l.flags, " ")},
+				"the restore continues once one of them, or a member of cke, answers",
+				"if the restore stopped members before it was interrupted, ckecli restore --cancel starts them again, and the restore can be ordered again; if the others are gone for good, with " + strings.Join(l.flags, " ")},
 				Try: "ckecli status", Err: cke.ErrConflict}
 		}
 	}

@@ -38,7 +38,7 @@ func keepsTrust(ctx context.Context, e Env, id cke.Identity, j cke.Join, before 
 }
 
 // trustLimit bounds how long others are asked: what is written does not wait for nodes that are away or slow.
-const trustLimit = 3 * time.Second
+const trustLimit = 10 * time.Second
 
 // othersTrust is what the files of the other members that run are worth, by the index of the membership.
 func othersTrust(ctx context.Context, e Env, id cke.Identity, j cke.Join) []cke.CertificateFiles {

@@ -74,7 +74,14 @@ func deleteCluster(in *Input) verdict {
 	}
 	del := op.DeleteCluster{Joins: joins, Nodes: answering(in), Gone: gone, Deletion: in.Deletion, Down: in.downFor(joins), Sealed: in.Sealed}
 	del.Foreign, del.Excused = in.unstopped(in.deletion()), in.excused()
-	for _, m := range in.lastList() {
+	listed := in.lastList()
+	for inc := in.Identity.Incarnation; inc != nil && inc.State == cke.Restoring && inc.Restore != nil; inc = inc.Restore.Before {
+		listed = slices.Concat(listed, inc.Restore.Members)
+		for _, l := range inc.Restore.Outside {
+			listed = append(listed, l.Members...)
+		}
+	}
+	for _, m := range listed {
 		if !slices.ContainsFunc(append(in.Identity.MayRun(), in.Identity.Ended...), func(j cke.Join) bool { return in.Identity.Certainly(m, j) }) {
 			del.Listed = append(del.Listed, m)
 		}
