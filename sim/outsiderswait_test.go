@@ -91,6 +91,82 @@ func TestRestoreOutsiders_ContinuesWhileAForeignVoterAnswers(t *testing.T) {
 	})
 }
 
+// The same of a foreign learner, which cannot serve alone: it answers, and the restore says that it continues once it does.
+func TestRestoreOutsiders_ContinuesWhileAForeignLearnerAnswers(t *testing.T) {
+	play(t, 4, func(s *stage) {
+		s.heldOn(t, 3)
+		s.TakeBackup()
+		if !s.Node("n4").JoinLearner("hand-n4") {
+			t.Fatal("does not join")
+		}
+		s.Node("n4").Keep("hand-n4")
+		s.pass(time.Minute)
+		ended := s.endsAfterStops(t, 3)
+		s.order(fromBackup)
+		if !s.until(20*time.Minute, ended) {
+			t.Fatalf("not stopped: %s", s.told().Reason)
+		}
+		s.Judge = nil
+		s.daemon()
+		if !s.until(time.Hour, s.restored) {
+			t.Errorf("not restored: %s", s.told().Reason)
+		}
+		s.unbroken(t)
+	})
+}
+
+// A foreign voter, 1 of 4, is out of the reach of cke. The restore has stopped n1, n2 and n3, and one call fails once: nothing else is wrong.
+func TestRestoreOutsiders_OneFailedCallAfterTheStopsKeepsNothingWaiting(t *testing.T) {
+	play(t, 4, func(s *stage) {
+		s.heldOn(t, 3)
+		s.TakeBackup()
+		s.joinsOn(t, "n4")
+		s.pass(time.Minute)
+		s.Cut(sim.Management, "n4")
+		failed := false
+		s.Judge = func(_ int, c sim.Call) sim.Verdict {
+			if _, step := s.Store().Running(); step == "remove-replaced" && !failed {
+				failed = true
+				return sim.Refuse
+			}
+			return sim.Proceed
+		}
+		s.order(fromBackup)
+		if !s.until(time.Hour, s.restored) {
+			t.Errorf("failed %v, not restored: %s", failed, s.told().Reason)
+		}
+		s.unbroken(t)
+	})
+}
+
+// The restore waits as it does there, and the operator cancels it and orders it again at once, as it says.
+func TestRestoreOutsiders_CancelAndOrderAgainHelps(t *testing.T) {
+	play(t, 4, func(s *stage) {
+		s.heldOn(t, 3)
+		s.TakeBackup()
+		s.joinsOn(t, "n4")
+		s.pass(time.Minute)
+		s.Cut(sim.Management, "n4")
+		ended := s.endsAfterStops(t, 3)
+		s.order(fromBackup)
+		if !s.until(20*time.Minute, ended) {
+			t.Fatalf("not stopped: %s", s.told().Reason)
+		}
+		s.Judge = nil
+		s.daemon()
+		s.pass(10 * time.Minute)
+		s.ask(cke.TaskCancelRestore, "", "", "")
+		if !s.until(10*time.Minute, func() bool { return !s.restoring() }) {
+			t.Error("not canceled", s.told().Reason)
+		}
+		s.order(fromBackup)
+		if !s.until(time.Hour, s.restored) {
+			t.Errorf("not restored: %s", s.told().Reason)
+		}
+		s.unbroken(t)
+	})
+}
+
 // N1 is cut off from the others, answers, and has an old list with n4. Then n5 joins, n1, n2 and n3 are removed, and n4 and n5 serve.
 func TestOutsiders_AnOutdatedListDoesNotSpeakForForeignVoters(t *testing.T) {
 	for _, what := range []string{"restore", "delete"} {
