@@ -31,7 +31,10 @@ func TestRecover_WhatItReplacedIsStoppedOrReported(t *testing.T) {
 			s.Store().Ask("pause", func(r *cke.Requests) { r.Hold = &cke.Hold{Reason: "a moment"} })
 		},
 		"hibernated": func(s *stage) { s.Store().Hibernate(true) },
-		"frozen":     func(s *stage) { s.NoticeCorruption() },
+		"frozen": func(s *stage) {
+			s.Node("n1").CorruptData()
+			s.NoticeCorruption()
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			play(t, 3, func(s *stage) {
