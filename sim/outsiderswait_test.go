@@ -220,6 +220,57 @@ func TestOutsiders_AnOutdatedListDoesNotSpeakForForeignVoters(t *testing.T) {
 	}
 }
 
+// As before, of a restore whose daemon ends while it makes data.
+func TestRestoreOutsiders_AnOutdatedListDoesNotSpeakForForeignVoters(t *testing.T) {
+	for _, silent := range []bool{false, true} {
+		t.Run(map[bool]string{true: "silent", false: "answers"}[silent], func(t *testing.T) {
+			play(t, 5, func(s *stage) {
+				s.heldOn(t, 3)
+				s.TakeBackup()
+				s.joinsOn(t, "n4")
+				s.pass(time.Minute)
+				killed := s.killedAt("RestoreData", func() {})
+				s.order(fromBackup)
+				if !s.until(20*time.Minute, killed) {
+					t.Fatal("did not end")
+				}
+				s.Judge = nil
+				for _, n := range []string{"n2", "n3", "n4", "n5"} {
+					s.Cut("n1", n)
+					s.Cut(n, "n1")
+				}
+				time.Sleep(time.Minute)
+				s.joinsOn(t, "n5")
+				for _, n := range []string{"n1", "n2", "n3"} {
+					if !s.Node(n).Leave(n) {
+						t.Log("not removed: ", n)
+					}
+					time.Sleep(time.Minute)
+				}
+				for _, n := range []string{"n2", "n3"} {
+					s.Node(n).SwitchRestartsOff()
+					s.Node(n).StopByHand()
+				}
+				if silent {
+					s.Cut(sim.Management, "n4")
+					s.Cut(sim.Management, "n5")
+				}
+				s.daemon()
+				if s.until(30*time.Minute, s.restored) {
+					t.Error("restored")
+				}
+				t.Log(s.told().Reason)
+				over := s.restored()
+				s.HealNetwork()
+				if s.Write("n4", "to the former") && over {
+					t.Error("restored while foreign voters serve")
+				}
+				s.unbroken(t)
+			})
+		})
+	}
+}
+
 // A restore is under way, and its daemon ends while it makes data. Then all members of cke leave the list and end, n4 and n5 serve, and the operator deletes
 // the cluster instead.
 func TestDeleteOutsiders_OfARestoreUnderWay(t *testing.T) {
