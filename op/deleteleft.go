@@ -44,7 +44,8 @@ func (d DeleteCluster) noneLeft(ctx context.Context, e Env) error {
 		unread[life] = cmp.Or(unread[life], h.err)
 	}
 	if inc := id.Incarnation; inc != nil && !confirmed[inc.ID] {
-		for of, l := range foreignLists(ctx, e, id, d.Listed) {
+		foreign, _ := foreignLists(ctx, e, id, d.Listed)
+		for of, l := range foreign {
 			lists[inc.ID+of] = lists[inc.ID+of].Takes(l)
 		}
 	}
@@ -153,13 +154,13 @@ func (d DeleteCluster) outnumbered(cluster string, id cke.Identity, list cke.Mem
 		return nil
 	}
 	why := fmt.Sprintf("with others that are not stopped they could be %d of %d voters", min(left, of), of)
-	if of == 0 {
+	if !confirmed {
 		why = "no quorum confirms which members the cluster has now: others may have joined since they were listed"
 	}
 	return &cke.Error{Code: cke.CodeStranger, Try: "etcdctl member remove " + first, Err: cke.ErrConflict,
 		What: "foreign members could serve without those that the deletion stops",
 		Facts: []string{
 			fmt.Sprintf("%s: %s", strings.Join(foreign, ", "), why),
-			"nothing was stopped; the deletion continues once they are removed; if they are gone for good: ckecli cluster delete " + cluster + " " + strings.Join(flags, " "),
+			"no further member is stopped; the deletion continues once they are removed; if they are gone for good: ckecli cluster delete " + cluster + " " + strings.Join(flags, " "),
 		}}
 }

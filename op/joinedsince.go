@@ -51,14 +51,15 @@ func (r Restore) noneJoined(ctx context.Context, e Env) error {
 	for _, l := range slices.Concat(r.Known, id.Incarnation.Restore.Outside, slices.Collect(maps.Values(lists))) {
 		listed = append(listed, l.Members...)
 	}
-	for clusterID, l := range foreignLists(ctx, e, id, listed) {
+	foreign, answered := foreignLists(ctx, e, id, listed)
+	for clusterID, l := range foreign {
 		if lists[clusterID].Source != cke.MembersLinearizable {
 			lists[clusterID] = lists[clusterID].Takes(l)
 		}
 	}
 	peers := r.peers(ctx, e, id)
-	if len(lists) == 0 {
-		if err := r.unreported(id, peers); err != nil {
+	if !slices.ContainsFunc(slices.Collect(maps.Values(lists)), byQuorum) {
+		if err := r.unreported(id, peers, answered); err != nil {
 			return err
 		}
 	}
@@ -68,26 +69,25 @@ func (r Restore) noneJoined(ctx context.Context, e Env) error {
 		}
 	}
 	for clusterID, l := range lists { // what a quorum confirms takes the place of a list by which the restore waited
-		if outside := cke.OfCluster(id.Incarnation.Restore.Outside, clusterID); len(outside.Members) > 0 && l.Source == cke.MembersLinearizable {
+		if outside := cke.OfCluster(id.Incarnation.Restore.Outside, clusterID); len(outside.Members) > 0 && byQuorum(l) {
 			if err := noteOutside(ctx, e, *id.Incarnation, clusterID, l); err != nil {
 				return err
 			}
 		}
 	}
 	copied := id.Incarnation.OnlyCopied()
-	confirmed := func(l cke.MemberList) bool { return l.Source == cke.MembersLinearizable }
-	if before := id.Incarnation.BeforeRestores(); before != nil && confirmed(lists[before.ClusterID]) {
+	if before := id.Incarnation.BeforeRestores(); before != nil && byQuorum(lists[before.ClusterID]) {
 		return ctx.Err()
 	}
 	for _, l := range r.Known {
-		if copied && confirmed(lists[l.ClusterID]) {
+		if copied && byQuorum(lists[l.ClusterID]) {
 			continue
 		}
 		if err := r.leavesQuorum(id, l, peers); err != nil {
 			return err
 		}
 	}
-	if copied || !slices.ContainsFunc(slices.Collect(maps.Values(lists)), confirmed) {
+	if copied || !slices.ContainsFunc(slices.Collect(maps.Values(lists)), byQuorum) {
 		if err := r.runsSilently(ctx, e); err != nil {
 			return err
 		}
@@ -131,6 +131,9 @@ func (r Restore) joinedLast(ctx context.Context, e Env, j cke.Join) error {
 	}
 	return ctx.Err()
 }
+
+// byQuorum reports whether a quorum confirmed a member list as it was read.
+func byQuorum(l cke.MemberList) bool { return l.Source == cke.MembersLinearizable }
 
 // noteOutside stores a member list by which members are not stopped: the member that has it may stop, and nobody else may know of it.
 func noteOutside(ctx context.Context, e Env, inc cke.Incarnation, clusterID string, list cke.MemberList) error {
@@ -276,15 +279,15 @@ func (r Restore) leavesQuorum(id cke.Identity, list cke.MemberList, peers []stri
 	}
 	return &cke.Error{Code: cke.CodeFence, What: "members that the restore does not stop could be a quorum of the cluster that it replaces",
 		Facts: append(facts, "no further member is stopped until they are removed, and the restore continues then; if they are gone for good: ckecli restore --cancel, then restore with "+strings.Join(l.flags, " ")),
-		Try:   "etcdctl member remove " + cmp.Or(l.first, "ID"), Err: cke.ErrConflict}
+		Try:   "etcdctl member remove " + cmp.Or(strings.Join(l.foreign[:min(1, len(l.foreign))], ""), "ID"), Err: cke.ErrConflict}
 }
 
-// left are the members of a list that a restore leaves running: by name and id, with the flags that call them destroyed, and the id of the first foreign one.
+// left are the members of a list that a restore leaves running: by name and id, with the flags that call them destroyed, and the ids of foreign ones.
 // learners are those of them that may have been promoted since.
 type left struct {
 	voters, learners int
 	stay, flags      []string
-	first            string
+	foreign          []string // their ids
 }
 
 func (r Restore) leaves(id cke.Identity, list cke.MemberList, peers []string) (l left) {
@@ -308,7 +311,7 @@ func (r Restore) leaves(id cke.Identity, list cke.MemberList, peers []string) (l
 		if i := slices.IndexFunc(id.MayRun(), func(j cke.Join) bool { return j.MemberID == m.ID }); i >= 0 {
 			name = id.MayRun()[i].Node.Name()
 		} else {
-			l.first = cmp.Or(l.first, m.ID)
+			l.foreign = append(l.foreign, m.ID)
 		}
 		l.flags = append(l.flags, "--destroyed "+name)
 		l.stay = append(l.stay, fmt.Sprintf("%s (%s)", cmp.Or(m.Name, "not started"), m.ID))
@@ -316,17 +319,19 @@ func (r Restore) leaves(id cke.Identity, list cke.MemberList, peers []string) (l
 	return l
 }
 
-// unreported refuses to go on while no member reports who is in the cluster, and a foreign one that is known does not answer: those of cke may have left,
-// and others joined, since the list that has it was read.
-func (r Restore) unreported(id cke.Identity, peers []string) error {
+// unreported refuses to go on while no quorum confirms who is in the cluster, and a foreign member that is known does not answer: those of cke may have
+// left, and others joined, since the list that has it was read.
+func (r Restore) unreported(id cke.Identity, peers, answered []string) error {
 	for _, list := range slices.Concat([]cke.MemberList{{Members: id.Incarnation.Restore.Members}}, r.Known, id.Incarnation.Restore.Outside) {
-		if l := r.leaves(id, list, peers); l.first != "" {
-			return &cke.Error{Code: cke.CodeFence, What: "no member reports which members the cluster that the restore replaces has, and a foreign one may serve", Facts: []string{
-				fmt.Sprintf("%s: when the member list was read last, it had members that the restore does not stop", strings.Join(l.stay, ", ")),
-				"the restore continues once one of them, or a member of cke, answers",
-				"if the restore stopped members before it was interrupted, ckecli restore --cancel starts them again, and the restore can be ordered again; if the others are gone for good, with " + strings.Join(l.flags, " ")},
-				Try: "ckecli status", Err: cke.ErrConflict}
+		l := r.leaves(id, list, peers)
+		if !slices.ContainsFunc(l.foreign, func(m string) bool { return !slices.Contains(answered, m) }) {
+			continue
 		}
+		return &cke.Error{Code: cke.CodeFence, What: "no quorum confirms which members the cluster that the restore replaces has, and a foreign one that does not answer may serve", Facts: []string{
+			fmt.Sprintf("%s: when the member list was read last, it had members that the restore does not stop", strings.Join(l.stay, ", ")),
+			"the restore continues once they answer, or a quorum of the members does",
+			"if the restore stopped members before it was interrupted, ckecli restore --cancel starts them again, and once they run the restore can be ordered again; if the others are gone for good, with " + strings.Join(l.flags, " ")},
+			Try: "ckecli status", Err: cke.ErrConflict}
 	}
 	return nil
 }

@@ -23,7 +23,7 @@ func (s *stage) missing() (back func()) {
 	return func() { two(); three() }
 }
 
-// As TestRecover_StopsWhatItReplacedOnceItsDisksAreBack, and cke is held, the cluster is hibernated, or it is frozen for something else. Who stops nothing has to
+// As TestRecover_StopsWhatItReplacedOnceItsDisksAreBack, and cke is held, the cluster is hibernated. Who stops nothing has to
 // say that a second cluster serves.
 func TestRecover_WhatItReplacedIsStoppedOrReported(t *testing.T) {
 	for name, do := range map[string]func(*stage){
@@ -31,10 +31,6 @@ func TestRecover_WhatItReplacedIsStoppedOrReported(t *testing.T) {
 			s.Store().Ask("pause", func(r *cke.Requests) { r.Hold = &cke.Hold{Reason: "a moment"} })
 		},
 		"hibernated": func(s *stage) { s.Store().Hibernate(true) },
-		"frozen": func(s *stage) {
-			s.Node("n1").CorruptData()
-			s.NoticeCorruption()
-		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			play(t, 3, func(s *stage) {

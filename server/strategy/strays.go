@@ -49,8 +49,8 @@ func stopStray(n cke.NodeStatus, c cke.Container) op.StopStray {
 // the node, and none of the membership does.
 func (in *Input) answersForReplaced(j cke.Join) bool {
 	n := in.node(j.Node)
-	if c, there := n.Of(j.ID); !n.Answered() || there && c.Running() {
-		return false
+	if c, there := n.Of(j.ID); !n.Answered() || there && c.Running() || in.held() || in.hibernates() || in.Identity.Freeze.Active() {
+		return false // or it is not stopped next
 	}
 	return slices.ContainsFunc(n.Containers, func(c cke.Container) bool {
 		_, failed := in.Failures[FailureKey(stopStray(n, c))]
