@@ -47,19 +47,9 @@ func (r Restore) noneJoined(ctx context.Context, e Env) error {
 	if err != nil {
 		return err
 	}
-	var listed []cke.Member
-	for _, l := range slices.Concat(r.Known, id.Incarnation.Restore.Outside, slices.Collect(maps.Values(lists))) {
-		listed = append(listed, l.Members...)
-	}
-	foreign, answered := foreignLists(ctx, e, id, listed)
-	for clusterID, l := range foreign {
-		if lists[clusterID].Source != cke.MembersLinearizable {
-			lists[clusterID] = lists[clusterID].Takes(l)
-		}
-	}
 	peers := r.peers(ctx, e, id)
 	if !slices.ContainsFunc(slices.Collect(maps.Values(lists)), byQuorum) {
-		if err := r.unreported(id, peers, answered); err != nil {
+		if err := r.askForeign(ctx, e, id, peers, lists); err != nil {
 			return err
 		}
 	}
@@ -317,6 +307,22 @@ func (r Restore) leaves(id cke.Identity, list cke.MemberList, peers []string) (l
 		l.stay = append(l.stay, fmt.Sprintf("%s (%s)", cmp.Or(m.Name, "not started"), m.ID))
 	}
 	return l
+}
+
+// askForeign adds what foreign members of known lists report to lists, which no quorum confirms. Its error is that of unreported.
+func (r Restore) askForeign(ctx context.Context, e Env, id cke.Identity, peers []string, lists map[string]cke.MemberList) error {
+	var listed []cke.Member
+	for _, l := range slices.Concat(r.Known, id.Incarnation.Restore.Outside, slices.Collect(maps.Values(lists))) {
+		listed = append(listed, l.Members...)
+	}
+	foreign, answered := foreignLists(ctx, e, id, listed)
+	for clusterID, l := range foreign {
+		lists[clusterID] = lists[clusterID].Takes(l)
+	}
+	if slices.ContainsFunc(slices.Collect(maps.Values(foreign)), byQuorum) {
+		return nil
+	}
+	return r.unreported(id, peers, answered)
 }
 
 // unreported refuses to go on while no quorum confirms who is in the cluster, and a foreign member that is known does not answer: those of cke may have
