@@ -80,8 +80,8 @@ unit: gotest ## unit tests and simulations with the race detector, simulations a
 
 # Etcd of every minor, etcdutl, a real S3 server. What takes, keeps and stores backups runs here only.
 # FAST are tests that the race detector leaves no room for: thousands of leases that are to be listed in time, and
-# transactions of thousands of keys, which etcd has to answer in time.
-FAST := ManyLeasesOverASlowLine|TestProperty_
+# transactions of thousands of keys, or a value of 129 MiB, which etcd has to answer in time.
+FAST := ManyLeasesOverASlowLine|TestProperty_|AValueLargerThanAFrame
 backups: gotest ## tests of backups, with real programs
 	CKE_NEED_PROGRAMS=1 CGO_ENABLED=1 $(RUN) -race $(NOVET) $(PARALLEL) -skip '$(FAST)' -timeout 40m -count=1 $$($(GO) list ./backup/... | grep -vx cke/backup)
 	CKE_NEED_PROGRAMS=1 $(RUN) $(NOVET) -timeout 40m -count=1 -run '$(FAST)' ./backup/take
