@@ -148,20 +148,28 @@ func (n *nemesis) callsDeleted() {
 	}
 }
 
-// callsGone lets an operator name foreign members that a deletion waits for as destroyed, once no machine runs any member.
+// callsGone lets an operator name foreign members that a deletion waits for as destroyed, once no machine runs any member, or
+// if these were never started.
 func (n *nemesis) callsGone() {
 	var gone []string
+	never := true // those that it waits for were never started
 	dec, _ := n.s.latest().now()
 	for _, p := range dec.Blockers {
-		if p.Code == cke.CodeStranger {
-			gone = append(gone, p.Node)
+		switch {
+		case p.Code == cke.CodeStranger && p.Node != "":
+			gone, never = append(gone, p.Node), false
+		case p.Code == cke.CodeStranger: // the deletion has asked
+			for _, flag := range strings.Split(p.Message, "--destroyed ")[1:] {
+				id := strings.Fields(flag)[0]
+				gone, never = append(gone, id), never && strings.Contains(p.Message, "not started ("+id+")")
+			}
 		}
 	}
 	runs := slices.ContainsFunc(n.s.Nodes(), func(node *sim.Node) bool {
 		containers, _ := node.Look()
 		return slices.ContainsFunc(containers, cke.Container.Running)
 	})
-	if spec := n.s.Store().Spec(); gone != nil && !runs && spec.Deleting() {
+	if spec := n.s.Store().Spec(); gone != nil && (never || !runs) && spec.Deleting() {
 		n.s.destroy(append(slices.Clone(spec.Destroyed), gone...)...)
 	}
 }
