@@ -169,14 +169,22 @@ func (a Authorities) Bundle() string {
 	if !a.Recorded() {
 		return ""
 	}
-	var peers, clients []string
-	for _, c := range a.Peer.Trusted() {
-		peers = append(peers, c.Fingerprint)
+	return BundleOf(a.PeerCAs(), a.ClientCAs())
+}
+
+// PeerCAs returns the fingerprints of the authorities that members must trust on their peer port; empty ones are not recorded.
+func (a Authorities) PeerCAs() []string { return fingerprintsOf(a.Peer.Trusted()) }
+
+// ClientCAs returns those that members must trust on their client port, see PeerCAs.
+func (a Authorities) ClientCAs() []string {
+	return fingerprintsOf(slices.Concat(a.Client.Trusted(), a.Server.Trusted()))
+}
+
+func fingerprintsOf(cas []CA) (all []string) {
+	for _, c := range cas {
+		all = append(all, c.Fingerprint)
 	}
-	for _, c := range slices.Concat(a.Client.Trusted(), a.Server.Trusted()) {
-		clients = append(clients, c.Fingerprint)
-	}
-	return BundleOf(peers, clients)
+	return all
 }
 
 // BundleOf names a set of authorities by their fingerprints: those that a member trusts on its peer port, and those

@@ -84,6 +84,14 @@ func OfCluster(all []MemberList, clusterID string) MemberList {
 	return MemberList{}
 }
 
+// MembersIn returns the members of all lists, one after the other.
+func MembersIn(lists []MemberList) (all []Member) {
+	for _, l := range lists {
+		all = append(all, l.Members...)
+	}
+	return all
+}
+
 // WithList returns member lists, one of each cluster, with this one in the place of that of its cluster.
 func WithList(all []MemberList, l MemberList) []MemberList {
 	return append(slices.DeleteFunc(slices.Clone(all), func(o MemberList) bool { return o.ClusterID == l.ClusterID }), l)

@@ -39,7 +39,7 @@ func (d DeleteCluster) noneLeft(ctx context.Context, e Env) error {
 		life := joins[i].Incarnation
 		if h.of != "" { // two histories may have one incarnation
 			lists[life+h.of] = lists[life+h.of].Takes(h.list)
-			confirmed[life] = confirmed[life] || h.list.Source == cke.MembersLinearizable
+			confirmed[life] = confirmed[life] || byQuorum(h.list)
 		}
 		unread[life] = cmp.Or(unread[life], h.err)
 	}
@@ -53,12 +53,12 @@ func (d DeleteCluster) noneLeft(ctx context.Context, e Env) error {
 		return err
 	}
 	if len(lists) == 0 {
-		if err := d.outnumbered(e.Cluster, id, cke.MemberList{Members: d.Listed}, false); err != nil {
+		if err := d.outnumbered(e.Cluster, id, cke.MemberList{Members: d.Listed}); err != nil {
 			return err
 		}
 	}
 	for _, history := range slices.Sorted(maps.Keys(lists)) {
-		if err := d.outnumbered(e.Cluster, id, lists[history], lists[history].Source == cke.MembersLinearizable); err != nil {
+		if err := d.outnumbered(e.Cluster, id, lists[history]); err != nil {
 			return err
 		}
 	}
@@ -101,10 +101,7 @@ func hear(ctx context.Context, e Env, j cke.Join) heard {
 	case s.Learner || j.MemberID != "" && s.MemberID != j.MemberID:
 		return heard{}
 	}
-	list, err := listAt(ctx, e, url, s.ClusterID, s.Linearizable)
-	if err != nil && s.Linearizable {
-		list, err = listAt(ctx, e, url, s.ClusterID, false)
-	}
+	list, err := listThrough(ctx, e, url, s)
 	if err != nil {
 		return heard{err: listless(j, c, err.Error())}
 	}
@@ -124,9 +121,10 @@ func listless(j cke.Join, c cke.Container, why string) error {
 }
 
 // outnumbered is the error that foreign members could serve by a list once those of the deletion are stopped, apart from those that the operator
-// called destroyed, which are asked before the deletion is sealed; nil: none could. confirmed: a quorum confirms the list. Else others may have joined since,
-// and any foreign member in it may serve with them.
-func (d DeleteCluster) outnumbered(cluster string, id cke.Identity, list cke.MemberList, confirmed bool) error {
+// called destroyed, which are asked before the deletion is sealed; nil: none could. If no quorum confirms the list, others may have joined since, and any
+// foreign member in it may serve with them.
+func (d DeleteCluster) outnumbered(cluster string, id cke.Identity, list cke.MemberList) error {
+	confirmed := byQuorum(list)
 	var voters, learners, left int
 	var foreign, flags []string
 	first := ""
@@ -149,7 +147,7 @@ func (d DeleteCluster) outnumbered(cluster string, id cke.Identity, list cke.Mem
 			foreign, first = append(foreign, fmt.Sprintf("%s (%s)", cmp.Or(m.Name, "not started"), m.ID)), cmp.Or(first, m.ID)
 		}
 	}
-	of := quorum.Could(voters, left-learners, learners, list.Source != cke.MembersLinearizable)
+	of := quorum.Could(voters, left-learners, learners, !confirmed)
 	if confirmed && of == 0 || foreign == nil {
 		return nil
 	}

@@ -27,10 +27,7 @@ func foreignLists(ctx context.Context, e Env, id cke.Identity, listed []cke.Memb
 			if answers[i] = s.Learner; s.Learner {
 				return // it serves nobody by itself, and has no list that counts
 			}
-			list, err := listAt(ctx, e, f.URL, s.ClusterID, s.Linearizable)
-			if err != nil && s.Linearizable {
-				list, err = listAt(ctx, e, f.URL, s.ClusterID, false)
-			}
+			list, err := listThrough(ctx, e, f.URL, s)
 			if list.At = max(list.At, s.RaftApplied); err == nil {
 				all[i], answers[i] = heard{of: s.ClusterID, list: list}, true
 			}

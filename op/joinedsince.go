@@ -48,7 +48,7 @@ func (r Restore) noneJoined(ctx context.Context, e Env) error {
 		return err
 	}
 	peers := r.peers(ctx, e, id)
-	if !slices.ContainsFunc(slices.Collect(maps.Values(lists)), byQuorum) {
+	if !anyByQuorum(lists) {
 		if err := r.askForeign(ctx, e, id, peers, lists); err != nil {
 			return err
 		}
@@ -77,7 +77,7 @@ func (r Restore) noneJoined(ctx context.Context, e Env) error {
 			return err
 		}
 	}
-	if copied || !slices.ContainsFunc(slices.Collect(maps.Values(lists)), byQuorum) {
+	if copied || !anyByQuorum(lists) {
 		if err := r.runsSilently(ctx, e); err != nil {
 			return err
 		}
@@ -125,6 +125,10 @@ func (r Restore) joinedLast(ctx context.Context, e Env, j cke.Join) error {
 // byQuorum reports whether a quorum confirmed a member list as it was read.
 func byQuorum(l cke.MemberList) bool { return l.Source == cke.MembersLinearizable }
 
+func anyByQuorum(lists map[string]cke.MemberList) bool {
+	return slices.ContainsFunc(slices.Collect(maps.Values(lists)), byQuorum)
+}
+
 // noteOutside stores a member list by which members are not stopped: the member that has it may stop, and nobody else may know of it.
 func noteOutside(ctx context.Context, e Env, inc cke.Incarnation, clusterID string, list cke.MemberList) error {
 	rest := *inc.Restore
@@ -165,7 +169,7 @@ func (r Restore) listsNow(ctx context.Context, e Env, id cke.Identity) (map[stri
 		url := r.clientURL(ctx, e, id, j)
 		s := e.Etcd.Endpoint(ctx, url)
 		now := lists[s.ClusterID]
-		if s.Learner || !replaces(id, j, s) || now.Source == cke.MembersLinearizable || isLeftover(id, j, s) {
+		if s.Learner || !replaces(id, j, s) || byQuorum(now) || isLeftover(id, j, s) {
 			continue
 		}
 		if list, err := listAt(ctx, e, url, s.ClusterID, s.Linearizable); err == nil {
@@ -176,7 +180,7 @@ func (r Restore) listsNow(ctx context.Context, e Env, id cke.Identity) (map[stri
 		}
 	}
 	for clusterID, err := range unread {
-		if lists[clusterID].Source != cke.MembersLinearizable {
+		if !byQuorum(lists[clusterID]) {
 			return nil, &cke.Error{Code: cke.CodeFence, What: "members that the restore is to stop answer, and their member list cannot be read", Facts: []string{
 				err.Error(), "nothing was stopped; the restore continues once the list can be read"}, Try: "ckecli restore --cancel", Err: cke.ErrConflict}
 		}
@@ -194,6 +198,15 @@ func listAt(ctx context.Context, e Env, url, clusterID string, linearizable bool
 	}
 	if err == nil && of != clusterID {
 		err = fmt.Errorf("cluster id %s in place of %s: %w", of, clusterID, cke.ErrConflict)
+	}
+	return list, err
+}
+
+// listThrough reads the member list of who answers at a URL: by a quorum if one answered, or else as far as that member has applied it.
+func listThrough(ctx context.Context, e Env, url string, s cke.EndpointStatus) (cke.MemberList, error) {
+	list, err := listAt(ctx, e, url, s.ClusterID, s.Linearizable)
+	if err != nil && s.Linearizable {
+		list, err = listAt(ctx, e, url, s.ClusterID, false)
 	}
 	return list, err
 }
@@ -259,12 +272,12 @@ func (r Restore) LeavesQuorum(id cke.Identity, list cke.MemberList) error {
 // leavesQuorum is LeavesQuorum; members at some peer URLs are stopped, too.
 func (r Restore) leavesQuorum(id cke.Identity, list cke.MemberList, peers []string) error {
 	l := r.leaves(id, list, peers)
-	of := quorum.Could(l.voters, len(l.stay)-l.learners, l.learners, list.Source != cke.MembersLinearizable)
+	of := quorum.Could(l.voters, len(l.stay)-l.learners, l.learners, !byQuorum(list))
 	if of == 0 {
 		return nil
 	}
 	facts := []string{fmt.Sprintf("%s could be %d of %d voters, and would serve beside the restored members", strings.Join(l.stay, ", "), min(len(l.stay), of), of)}
-	if list.Source != cke.MembersLinearizable {
+	if !byQuorum(list) {
 		facts = append(facts, "no quorum confirms the member list: if the restore stopped members before it was interrupted, ckecli restore --cancel starts them again, and the restore can be ordered again")
 	}
 	return &cke.Error{Code: cke.CodeFence, What: "members that the restore does not stop could be a quorum of the cluster that it replaces",
@@ -311,15 +324,12 @@ func (r Restore) leaves(id cke.Identity, list cke.MemberList, peers []string) (l
 
 // askForeign adds what foreign members of known lists report to lists, which no quorum confirms. Its error is that of unreported.
 func (r Restore) askForeign(ctx context.Context, e Env, id cke.Identity, peers []string, lists map[string]cke.MemberList) error {
-	var listed []cke.Member
-	for _, l := range slices.Concat(r.Known, id.Incarnation.Restore.Outside, slices.Collect(maps.Values(lists))) {
-		listed = append(listed, l.Members...)
-	}
-	foreign, answered := foreignLists(ctx, e, id, listed)
+	known := slices.Concat(r.Known, id.Incarnation.Restore.Outside, slices.Collect(maps.Values(lists)))
+	foreign, answered := foreignLists(ctx, e, id, cke.MembersIn(known))
 	for clusterID, l := range foreign {
 		lists[clusterID] = lists[clusterID].Takes(l)
 	}
-	if slices.ContainsFunc(slices.Collect(maps.Values(foreign)), byQuorum) {
+	if anyByQuorum(foreign) {
 		return nil
 	}
 	return r.unreported(id, peers, answered)

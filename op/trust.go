@@ -89,14 +89,6 @@ func fingerprinted(ctx context.Context, e Env, all cke.Authorities) (cke.Authori
 
 // asOf is what a member's files will be worth once some of them are replaced.
 func asOf(all cke.Authorities, worth cke.CertificateFiles, files []cke.File) cke.CertificateFiles {
-	trusted := func(names ...cke.AuthorityName) (fingerprints []string) {
-		for _, name := range names {
-			for _, ca := range all.Of(name).Trusted() {
-				fingerprints = append(fingerprints, ca.Fingerprint)
-			}
-		}
-		return fingerprints
-	}
 	for _, f := range files {
 		switch f.Path {
 		case cke.PeerCertFile:
@@ -104,9 +96,9 @@ func asOf(all cke.Authorities, worth cke.CertificateFiles, files []cke.File) cke
 		case cke.ServerCertFile:
 			worth.ServerSigner = all.Server.Signs().Fingerprint
 		case cke.PeerCAFile:
-			worth.PeerCAs = trusted(cke.PeerAuthority)
+			worth.PeerCAs = all.PeerCAs()
 		case cke.ClientCAFile:
-			worth.ClientCAs = trusted(cke.ClientAuthority, cke.ServerAuthority)
+			worth.ClientCAs = all.ClientCAs()
 		}
 	}
 	return worth

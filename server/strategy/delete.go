@@ -76,10 +76,7 @@ func deleteCluster(in *Input) verdict {
 	del.Foreign, del.Excused = in.unstopped(in.deletion()), in.excused()
 	listed := in.lastList()
 	for inc := in.Identity.Incarnation; inc != nil && inc.State == cke.Restoring && inc.Restore != nil; inc = inc.Restore.Before {
-		listed = slices.Concat(listed, inc.Restore.Members)
-		for _, l := range inc.Restore.Outside {
-			listed = append(listed, l.Members...)
-		}
+		listed = slices.Concat(listed, inc.Restore.Members, cke.MembersIn(inc.Restore.Outside))
 	}
 	for _, m := range listed {
 		if !slices.ContainsFunc(append(in.Identity.MayRun(), in.Identity.Ended...), func(j cke.Join) bool { return in.Identity.Certainly(m, j) }) {

@@ -106,7 +106,7 @@ func (in *Input) namesNode(name string) bool {
 
 // named are the members that names may mean: by the lists of all incarnations that may run, and those of an old cluster as they were put on record.
 func (in *Input) named() []cke.Member {
-	return slices.Concat(in.allListed(), membersIn(in.formerLists()), in.oldNamed())
+	return slices.Concat(in.allListed(), cke.MembersIn(in.formerLists()), in.oldNamed())
 }
 
 func (in *Input) oldNamed() (all []cke.Member) {

@@ -306,14 +306,7 @@ func (in *Input) allListed() []cke.Member {
 	for _, j := range in.Identity.Superseded() {
 		lists = slices.Concat(lists, in.listsOf(j.Incarnation))
 	}
-	return membersIn(lists)
-}
-
-func membersIn(lists []cke.MemberList) (all []cke.Member) {
-	for _, l := range lists {
-		all = append(all, l.Members...)
-	}
-	return all
+	return cke.MembersIn(lists)
 }
 
 // lastList is the newest member list of this incarnation that any member reported; nil: none is known.

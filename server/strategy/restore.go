@@ -273,7 +273,7 @@ func removedBefore(in *Input, o cke.RestoreOrder) *cke.Error {
 func unknownNodes(in *Input, o cke.RestoreOrder) *cke.Error {
 	for _, name := range slices.Concat(o.Without, o.Destroyed) {
 		_, declared := in.Spec.Node(name)
-		stranger := slices.ContainsFunc(slices.Concat(in.allListed(), membersIn(in.copiedLists())), func(m cke.Member) bool { return nameOf(m) == name || m.ID == name })
+		stranger := slices.ContainsFunc(slices.Concat(in.allListed(), cke.MembersIn(in.copiedLists())), func(m cke.Member) bool { return nameOf(m) == name || m.ID == name })
 		old := slices.ContainsFunc(in.oldMembers(), func(m cke.OldMember) bool { return m.Name == name || m.ID == name })
 		if !declared && !stranger && !old && !slices.ContainsFunc(in.Identity.MayRun(), func(j cke.Join) bool { return j.Node.Name() == name }) {
 			return &cke.Error{Code: cke.CodeConfig, What: fmt.Sprintf("cluster %s has no node %s", in.Spec.Name, name), Try: "ckecli node list"}

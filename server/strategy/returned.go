@@ -223,7 +223,7 @@ func gone(in *Input, o cke.RestoreOrder, fence []cke.Join) (all []cke.Former) {
 
 // unstopped are the members that an order calls destroyed and that no restore stops: of an old cluster, and foreign ones.
 func (in *Input) unstopped(o cke.RestoreOrder) (all []cke.Former) {
-	for _, f := range in.Identity.Unstopped(membersIn(slices.Concat(in.lastLists(), in.formerLists()))) {
+	for _, f := range in.Identity.Unstopped(cke.MembersIn(slices.Concat(in.lastLists(), in.formerLists()))) {
 		stops := slices.ContainsFunc(in.allListed(), func(m cke.Member) bool {
 			_, stops := in.stopped(m)
 			return m.ID == f.ID && stops

@@ -11,7 +11,7 @@ import (
 // strays: a container of a membership that ended is stopped and removed, one of an incarnation that a restore replaced is
 // stopped; its data is kept. What is not on record stays as it is.
 func strays(in *Input) verdict {
-	return in.stopStrays(func(_ cke.NodeStatus, c cke.Container) bool { return isStray(in, c) })
+	return in.stopStrays(func(c cke.Container) bool { return isStray(in, c) })
 }
 
 // replacedRuns: a container of an incarnation that a restore replaced runs. A quorum of those would be a second cluster, so they are stopped also while
@@ -23,17 +23,17 @@ func replacedRuns(in *Input) verdict {
 	return in.stopStrays(in.isReplaced)
 }
 
-func (in *Input) isReplaced(_ cke.NodeStatus, c cke.Container) bool {
+func (in *Input) isReplaced(c cke.Container) bool {
 	return c.Running() && in.Identity.Incarnation.WasReplaced(c.Incarnation) && isStray(in, c)
 }
 
-func (in *Input) stopStrays(are func(cke.NodeStatus, cke.Container) bool) verdict {
+func (in *Input) stopStrays(are func(cke.Container) bool) verdict {
 	for _, n := range in.Seen.Nodes {
 		if !n.Answered() {
 			continue
 		}
 		for _, c := range n.Containers {
-			if are(n, c) && !in.votesElsewhere(c) {
+			if are(c) && !in.votesElsewhere(c) {
 				return act(stopStray(n, c), fmt.Sprintf("container %s on %s belongs to no present membership", c.Name, n.Node.Name()))
 			}
 		}
@@ -54,7 +54,7 @@ func (in *Input) answersForReplaced(j cke.Join) bool {
 	}
 	return slices.ContainsFunc(n.Containers, func(c cke.Container) bool {
 		_, failed := in.Failures[FailureKey(stopStray(n, c))]
-		return in.isReplaced(n, c) && !in.votesElsewhere(c) && !failed
+		return in.isReplaced(c) && !in.votesElsewhere(c) && !failed
 	})
 }
 
