@@ -68,10 +68,11 @@ func (w *World) startsFormer(c *container) {
 	}
 }
 
-// Leave removes the member at a peer URL, as etcdctl does, through a member that serves.
-func (n *Node) Leave(name string) bool {
-	w, left := n.world, false
-	n.change("the operator removes member "+name, func() {
+// changeList lets an operator change the member list with etcdctl, through a member of cke that serves. change gets the leader, the membership that a
+// member of this name has on the node, and what asks etcd for an entry. It reports what change does; false also if no leader can be asked.
+func (n *Node) changeList(what, name string, change func(l process, hand cke.Join, ask func(entry) bool) bool) (changed bool) {
+	w := n.world
+	n.change("the operator "+what+" "+name, func() {
 		for _, j := range w.store.identity.Joins {
 			c, problem := w.serving(Management, j.ClientURL())
 			if problem != "" {
@@ -81,14 +82,28 @@ func (n *Node) Leave(name string) bool {
 			if !ok {
 				continue
 			}
-			peer := n.hand(name, l.c.spec.Join.Etcd.Version).PeerURL()
-			for _, m := range l.member.present() {
-				if m.peer == peer {
-					left = g.reconfigure(w, l, running, entry{kind: entryRemove, id: m.id})
-				}
-			}
+			hand := n.hand(name, l.c.spec.Join.Etcd.Version)
+			changed = change(l, hand, func(e entry) bool { return g.reconfigure(w, l, running, e) })
 			return
 		}
 	})
-	return left
+	return changed
 }
+
+// changeListed is changeList about a listed member, by its peer URL.
+func (n *Node) changeListed(what, name string, kind entryKind) bool {
+	return n.changeList(what, name, func(l process, hand cke.Join, ask func(entry) bool) (changed bool) {
+		for _, m := range l.member.present() {
+			if m.peer == hand.PeerURL() {
+				changed = ask(entry{kind: kind, id: m.id})
+			}
+		}
+		return changed
+	})
+}
+
+// Leave removes the member at a peer URL, as etcdctl does, through a member that serves.
+func (n *Node) Leave(name string) bool { return n.changeListed("removes member", name, entryRemove) }
+
+// PromoteByHand makes the learner on the node a voter, as an operator does with etcdctl.
+func (n *Node) PromoteByHand(name string) bool { return n.changeListed("promotes", name, entryPromote) }

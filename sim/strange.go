@@ -61,29 +61,27 @@ func (n *Node) JoinAs(name, host string) bool {
 	return joined
 }
 
+// JoinLearner is Join for a learner that runs.
+func (n *Node) JoinLearner(name string) bool {
+	return n.add("adds learner", name, n.address, true, true)
+}
+
 func (n *Node) join(name, host string, run bool) bool {
-	w, joined := n.world, false
-	n.change("the operator adds member "+name, func() {
-		for _, j := range w.store.identity.Joins {
-			c, problem := w.serving(Management, j.ClientURL())
-			if problem != "" {
-				continue
-			}
-			l, g, running, ok := w.leads(c)
-			if !ok {
-				continue
-			}
-			hand := n.hand(name, l.c.spec.Join.Etcd.Version)
-			hand.Node.Address = host
-			now := w.now()
-			id := memberID(hand.PeerURL(), w.another(), &now)
-			if joined = g.reconfigure(w, l, running, entry{kind: entryAdd, id: id, peer: hand.PeerURL()}); joined && run {
-				n.runByHand(hand, l.member)
-			}
-			return
+	return n.add("adds member", name, host, false, run)
+}
+
+func (n *Node) add(what, name, host string, learner, run bool) bool {
+	return n.changeList(what, name, func(l process, hand cke.Join, ask func(entry) bool) bool {
+		w := n.world
+		hand.Node.Address = host
+		now := w.now()
+		id := memberID(hand.PeerURL(), w.another(), &now)
+		joined := ask(entry{kind: entryAdd, id: id, peer: hand.PeerURL(), learner: learner})
+		if joined && run {
+			n.runByHand(hand, l.member)
 		}
+		return joined
 	})
-	return joined
 }
 
 // hand is a membership that cke knows nothing of.
