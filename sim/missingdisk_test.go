@@ -13,17 +13,7 @@ import (
 // quorum. The replaced cluster takes no writes for longer than a moment.
 func TestRecover_StopsWhatItReplacedOnceItsDisksAreBack(t *testing.T) {
 	play(t, 3, func(s *stage) {
-		s.daemon()
-		s.must("formed", s.settled)
-		s.Write("n1", "kept")
-		s.pass(time.Minute)
-		two, three := s.Node("n2").MissDisk(), s.Node("n3").MissDisk()
-		s.must("lost", func() bool { return s.told().Health == cke.HealthLost })
-		s.order(cke.RestoreOrder{Survivor: "n1"})
-		s.must("recovered", func() bool { return s.settled() && s.Serving() == 3 && s.Write("n1", "recovered") })
-		s.pass(10 * time.Minute)
-		two()
-		three()
+		s.missing()()
 		s.goesOn(time.Hour)
 		if containers, _ := s.Node("n2").Look(); slices.ContainsFunc(containers, cke.Container.Running) {
 			_, status := s.latest().now()

@@ -3,8 +3,6 @@ package sim_test
 import (
 	"testing"
 	"time"
-
-	"cke/sim"
 )
 
 // N4 is a foreign learner when cke reads the list last. While cke is away it is promoted, n5 joins, all members of cke leave the list and end, and n4 and n5 serve
@@ -29,23 +27,9 @@ func TestOutsiders_ALearnerThatWasListedMayServeByNow(t *testing.T) {
 				s.joinsOn(t, "n5")
 				time.Sleep(time.Minute)
 				s.removedByHand(t, "n1", "n2", "n3")
-				s.Cut(sim.Management, "n4")
-				s.Cut(sim.Management, "n5")
-				s.daemon()
-				s.pass(time.Minute)
-				if what == "delete" {
-					s.Store().RequestDelete()
-				} else {
-					s.order(fromBackup)
-				}
-				s.pass(30 * time.Minute)
-				over := s.Store().Deleted() || s.restored()
-				t.Log(over, s.told().Reason)
-				s.HealNetwork()
-				if s.Write("n4", "to the former") && over {
-					t.Errorf("%s while foreign voters serve", what)
-				}
-				s.unbroken(t)
+				s.hides(true)
+				s.ends(what)
+				s.notServedBeside(t, s.Store().Deleted() || s.restored())
 			})
 		})
 	}

@@ -36,6 +36,49 @@ func (s *stage) endsAfterStops(t *testing.T, nth int) (ended func() bool) {
 	return func() bool { return calls >= nth }
 }
 
+// stopsAll has a restore stop n1, n2 and n3, and its daemon end after that. Another one leads then.
+func (s *stage) stopsAll(t *testing.T) {
+	t.Helper()
+	ended := s.endsAfterStops(t, 3)
+	s.order(fromBackup)
+	if !s.until(20*time.Minute, ended) {
+		t.Fatalf("not stopped: %s", s.told().Reason)
+	}
+	s.Judge = nil
+	s.daemon()
+}
+
+// hides takes n4 and n5 out of the reach of cke, if they are to be silent.
+func (s *stage) hides(silent bool) {
+	if silent {
+		s.Cut(sim.Management, "n4")
+		s.Cut(sim.Management, "n5")
+	}
+}
+
+// ends has a daemon lead, and the cluster restored or deleted.
+func (s *stage) ends(what string) {
+	s.daemon()
+	s.pass(time.Minute)
+	if what == "delete" {
+		s.Store().RequestDelete()
+	} else {
+		s.order(fromBackup)
+	}
+	s.pass(30 * time.Minute)
+}
+
+// notServedBeside asks the foreign voters whether they serve though the cluster was restored or deleted.
+func (s *stage) notServedBeside(t *testing.T, over bool) {
+	t.Helper()
+	t.Log(over, s.told().Reason)
+	s.HealNetwork()
+	if s.Write("n4", "to the former") && over {
+		t.Error("restored or deleted while foreign voters serve")
+	}
+	s.unbroken(t)
+}
+
 // Foreign voters join while data is made. The restore waits, and says that it continues once they are removed. They are, the restore stops n1, and the daemon
 // ends. The next one has to continue: what the operator was told to do is done.
 func TestRestoreOutsiders_ContinuesOnceTheyAreRemovedAsItSaid(t *testing.T) {
@@ -78,13 +121,7 @@ func TestRestoreOutsiders_ContinuesWhileAForeignVoterAnswers(t *testing.T) {
 		s.TakeBackup()
 		s.joinsOn(t, "n4")
 		s.pass(time.Minute)
-		ended := s.endsAfterStops(t, 3)
-		s.order(fromBackup)
-		if !s.until(20*time.Minute, ended) {
-			t.Fatalf("not stopped: %s", s.told().Reason)
-		}
-		s.Judge = nil
-		s.daemon()
+		s.stopsAll(t)
 		if !s.until(time.Hour, s.restored) {
 			t.Errorf("not restored: %s", s.told().Reason)
 		}
@@ -102,13 +139,7 @@ func TestRestoreOutsiders_ContinuesWhileAForeignLearnerAnswers(t *testing.T) {
 		}
 		s.Node("n4").Keep("hand-n4")
 		s.pass(time.Minute)
-		ended := s.endsAfterStops(t, 3)
-		s.order(fromBackup)
-		if !s.until(20*time.Minute, ended) {
-			t.Fatalf("not stopped: %s", s.told().Reason)
-		}
-		s.Judge = nil
-		s.daemon()
+		s.stopsAll(t)
 		if !s.until(time.Hour, s.restored) {
 			t.Errorf("not restored: %s", s.told().Reason)
 		}
@@ -125,13 +156,7 @@ func TestRestoreOutsiders_CancelAndOrderAgainHelps(t *testing.T) {
 		s.joinsOn(t, "n4")
 		s.pass(time.Minute)
 		s.Cut(sim.Management, "n4")
-		ended := s.endsAfterStops(t, 3)
-		s.order(fromBackup)
-		if !s.until(20*time.Minute, ended) {
-			t.Fatalf("not stopped: %s", s.told().Reason)
-		}
-		s.Judge = nil
-		s.daemon()
+		s.stopsAll(t)
 		s.pass(10 * time.Minute)
 		s.ask(cke.TaskCancelRestore, "", "", "")
 		if !s.until(10*time.Minute, func() bool { return !s.restoring() }) {
@@ -174,25 +199,9 @@ func TestOutsiders_AnOutdatedListDoesNotSpeakForForeignVoters(t *testing.T) {
 					s.removedByHand(t, "n3")
 					s.Node("n2").SwitchRestartsOff()
 					s.Node("n2").StopByHand()
-					if silent {
-						s.Cut(sim.Management, "n4")
-						s.Cut(sim.Management, "n5")
-					}
-					s.daemon()
-					s.pass(time.Minute)
-					if what == "delete" {
-						s.Store().RequestDelete()
-					} else {
-						s.order(fromBackup)
-					}
-					s.pass(30 * time.Minute)
-					over := s.Store().Deleted() || s.restored() || s.restoring() && s.Store().Identity().Started()
-					t.Log(over, s.told().Reason)
-					s.HealNetwork()
-					if s.Write("n4", "to the former") && over {
-						t.Errorf("%s while foreign voters serve", what)
-					}
-					s.unbroken(t)
+					s.hides(silent)
+					s.ends(what)
+					s.notServedBeside(t, s.Store().Deleted() || s.restored() || s.restoring() && s.Store().Identity().Started())
 				})
 			})
 		}
@@ -230,21 +239,12 @@ func TestRestoreOutsiders_AnOutdatedListDoesNotSpeakForForeignVoters(t *testing.
 					s.Node(n).SwitchRestartsOff()
 					s.Node(n).StopByHand()
 				}
-				if silent {
-					s.Cut(sim.Management, "n4")
-					s.Cut(sim.Management, "n5")
-				}
+				s.hides(silent)
 				s.daemon()
 				if s.until(30*time.Minute, s.restored) {
 					t.Error("restored")
 				}
-				t.Log(s.told().Reason)
-				over := s.restored()
-				s.HealNetwork()
-				if s.Write("n4", "to the former") && over {
-					t.Error("restored while foreign voters serve")
-				}
-				s.unbroken(t)
+				s.notServedBeside(t, s.restored())
 			})
 		})
 	}
@@ -276,20 +276,11 @@ func TestDeleteOutsiders_OfARestoreUnderWay(t *testing.T) {
 					s.Node(n).SwitchRestartsOff()
 					s.Node(n).StopByHand()
 				}
-				if silent {
-					s.Cut(sim.Management, "n4")
-					s.Cut(sim.Management, "n5")
-				}
+				s.hides(silent)
 				s.Store().RequestDelete()
 				s.daemon()
 				s.pass(30 * time.Minute)
-				deleted := s.Store().Deleted()
-				t.Log(deleted, s.told().Reason)
-				s.HealNetwork()
-				if s.Write("n4", "to the former") && deleted {
-					t.Error("deleted while foreign voters serve")
-				}
-				s.unbroken(t)
+				s.notServedBeside(t, s.Store().Deleted())
 			})
 		})
 	}

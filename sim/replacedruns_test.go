@@ -23,7 +23,7 @@ func (s *stage) missing() (back func()) {
 	return func() { two(); three() }
 }
 
-// As TestRecover_StopsWhatItReplacedOnceItsDisksAreBack, and cke is held, the cluster is hibernated. Who stops nothing has to
+// As TestRecover_StopsWhatItReplacedOnceItsDisksAreBack, and cke is held, or the cluster is hibernated: what stops nothing has to
 // say that a second cluster serves.
 func TestRecover_WhatItReplacedIsStoppedOrReported(t *testing.T) {
 	for name, do := range map[string]func(*stage){
