@@ -121,10 +121,15 @@ func resealed(doc, body []byte, content int64) []byte {
 			doc = again
 		}
 	}
+	return append(headOf(doc), body...)
+}
+
+// headOf is the head of an object with a header of these bytes.
+func headOf(doc []byte) []byte {
 	head := append([]byte(magic), binary.BigEndian.AppendUint32(nil, uint32(len(doc)))...)
 	head = append(head, doc...)
 	sum := sha256.Sum256(head)
-	return append(append(head, sum[:]...), body...)
+	return append(head, sum[:]...)
 }
 
 // What a fuzzer makes of an object gets past the digests.

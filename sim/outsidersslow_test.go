@@ -7,6 +7,29 @@ import (
 	"cke/sim"
 )
 
+// continuesNot has another daemon lead, which does not continue the restore while n3 and n4 are a quorum of the former cluster.
+func (s *stage) continuesNot(t *testing.T) {
+	t.Helper()
+	s.daemon()
+	if s.until(30*time.Minute, func() bool { return s.Store().Identity().Started() }) {
+		t.Error("restored members start while n3 and n4 are a quorum")
+	}
+	s.HealNetwork()
+	s.pass(10 * time.Minute)
+	if s.Write("n4", "to the former") && s.restored() {
+		t.Error("the former cluster takes writes beside the restored one")
+	}
+	s.unbroken(t)
+}
+
+// cutFromMembers cuts a node off from others, and not from cke.
+func (s *stage) cutFromMembers(node string, others ...string) {
+	for _, o := range others {
+		s.Cut(node, o)
+		s.Cut(o, node)
+	}
+}
+
 // N2 is cut off from the other members, and cke reads the list from n1. While n1 takes its time to stop, an operator removes n2 from the list: n3 and n4 are two
 // of three voters. The daemon ends then. (If it continues, it stops n2 some milliseconds later, and cannot know.)
 func TestRestoreOutsiders_AMemberThatStopsSlowlyTakesPartInARemoval(t *testing.T) {
@@ -28,10 +51,7 @@ func TestRestoreOutsiders_AMemberThatStopsSlowlyTakesPartInARemoval(t *testing.T
 				}
 				if _, step := s.Store().Running(); step == "store-last" && !apart {
 					apart = true
-					for _, n := range []string{"n1", "n3", "n4"} {
-						s.Cut("n2", n)
-						s.Cut(n, "n2")
-					}
+					s.cutFromMembers("n2", "n1", "n3", "n4")
 				}
 				if _, step := s.Store().Running(); step == "fence" && c.Name == "StopContainer" && c.Node == "n1" && !done {
 					done = true
@@ -50,16 +70,7 @@ func TestRestoreOutsiders_AMemberThatStopsSlowlyTakesPartInARemoval(t *testing.T
 				t.Fatalf("n1 is not stopped: %s", s.told().Reason)
 			}
 			s.pass(time.Minute)
-			s.daemon()
-			if s.until(30*time.Minute, func() bool { return s.Store().Identity().Started() }) {
-				t.Error("restored members start while n3 and n4 are a quorum")
-			}
-			s.HealNetwork()
-			s.pass(10 * time.Minute)
-			if s.Write("n4", "to the former") && s.restored() {
-				t.Error("the former cluster takes writes beside the restored one")
-			}
-			s.unbroken(t)
+			s.continuesNot(t)
 		})
 	})
 }
@@ -73,10 +84,7 @@ func TestRestoreOutsiders_AMemberThatTheOperatorStopsTakesPartInARemoval(t *test
 				s.Node("n1").JumpClock(ahead)
 				s.fencedUnread(t, at, 1)
 				s.Cut(sim.Management, "n4")
-				for _, n := range []string{"n1", "n3", "n4"} {
-					s.Cut("n2", n)
-					s.Cut(n, "n2")
-				}
+				s.cutFromMembers("n2", "n1", "n3", "n4")
 				s.Node("n1").SetClock()
 				s.pass(10*time.Second + ahead/2)
 				if !s.Node("n1").Leave("n2") {
@@ -86,16 +94,7 @@ func TestRestoreOutsiders_AMemberThatTheOperatorStopsTakesPartInARemoval(t *test
 				s.Node("n1").SwitchRestartsOff()
 				s.Node("n1").StopByHand()
 				s.pass(10 * time.Minute)
-				s.daemon()
-				if s.until(30*time.Minute, func() bool { return s.Store().Identity().Started() }) {
-					t.Error("restored members start while n3 and n4 are a quorum")
-				}
-				s.HealNetwork()
-				s.pass(10 * time.Minute)
-				if s.Write("n4", "to the former") && s.restored() {
-					t.Error("the former cluster takes writes beside the restored one")
-				}
-				s.unbroken(t)
+				s.continuesNot(t)
 			})
 		})
 	}

@@ -182,10 +182,7 @@ func TestOutsiders_AnOutdatedListDoesNotSpeakForForeignVoters(t *testing.T) {
 					s.joinsOn(t, "n4")
 					s.pass(time.Minute)
 					s.latest().Kill()
-					for _, n := range []string{"n2", "n3", "n4", "n5"} {
-						s.Cut("n1", n)
-						s.Cut(n, "n1")
-					}
+					s.cutFromMembers("n1", "n2", "n3", "n4", "n5")
 					time.Sleep(time.Minute)
 					for _, n := range []string{"n1", "n2"} {
 						if !s.Node(n).Leave(n) {
@@ -223,10 +220,7 @@ func TestRestoreOutsiders_AnOutdatedListDoesNotSpeakForForeignVoters(t *testing.
 					t.Fatal("did not end")
 				}
 				s.Judge = nil
-				for _, n := range []string{"n2", "n3", "n4", "n5"} {
-					s.Cut("n1", n)
-					s.Cut(n, "n1")
-				}
+				s.cutFromMembers("n1", "n2", "n3", "n4", "n5")
 				time.Sleep(time.Minute)
 				s.joinsOn(t, "n5")
 				for _, n := range []string{"n1", "n2", "n3"} {
