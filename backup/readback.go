@@ -77,7 +77,7 @@ func (w *Whole) proved(e Entry) bool {
 	return ok
 }
 
-// judge tells lineages which of their deltas are broken, as far as deltas were read, and forgets those that are not listed any more.
+// judge enters in lineages which of their deltas are broken, as far as deltas were read, and forgets those that are not listed any more.
 func (w *Whole) judge(lineages []Lineage) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
