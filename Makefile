@@ -21,7 +21,7 @@ NOVET := -vet=off
 # Tests that wait are marked as parallel: more of them than there are cores run at once.
 PARALLEL := -parallel 4
 
-.PHONY: all help build demo gameday demo-down quick test check unit backups inventory inventory-live apiserver alerts alerts-live page page-live nodes stories matrix month nodes-race bench packages packages-test clean gotest
+.PHONY: all help build demo gameday demo-down quick test check unit backups inventory inventory-live apiserver alerts alerts-live page page-live nodes stories matrix month nodes-race bench packages packages-test clean gotest unit-sim-1 unit-sim-2 backups-race backups-whole
 
 all: build
 
@@ -52,8 +52,8 @@ quick: gotest ## vet, tests of pure packages, 400 simulated schedules: two minut
 	$(RUN) -short $(NOVET) ./cmd/ckecli -no-store
 
 # All that .ci/run runs. Each test runs once, with the race detector, and with real programs where it can use them, except:
-# - ./sim and ./backup mostly compute. They run without it, and a part runs with it as well: the random schedules and the
-#   real loop of ./sim, and few random cases of ./backup.
+# - ./sim, ./plan and ./backup mostly compute. They run without it, and a part runs with it as well: the random schedules
+#   and the real loop of ./sim, and the tests of ./backup in which several goroutines read or write.
 # - Tests of texts, and on real nodes, run without it: they start no goroutine, or use other programs.
 test: ## all checks and tests (check, unit, backups, nodes), and the ten slowest tests
 	@rm -f .cache/times
@@ -69,22 +69,37 @@ check: ## gofmt, vet, staticcheck
 	$(GO) vet ./...
 	$(GO) tool -modfile=tools.mod staticcheck ./...
 
+# SHARED are the tests of ./backup whose subject is read or written by several goroutines.
+SHARED := ^Test(Compact|Copy|Dir|Drill|Find|Hold|Import|Links|Lock|Marks|PutFile|Scratch)
 # WHOLE are tests that mostly compute: the race detector gets a part of them.
 WHOLE := ABoundOnFaults
 # The root's tests read texts. Of the backups only ./backup is here: `make backups` runs the others.
 unit: gotest ## unit tests and simulations with the race detector, simulations and tests of texts without it
-	CGO_ENABLED=1 $(RUN) -race -short $(NOVET) $(PARALLEL) $$($(GO) list ./... | grep -vE '^cke(/sim|/backup/.*)?$$')
+	CGO_ENABLED=1 $(RUN) -race -short $(NOVET) $(PARALLEL) $$($(GO) list ./... | grep -vE '^cke(/sim|/plan|/backup(/.*)?)?$$')
 	CGO_ENABLED=1 $(RUN) -race -short $(NOVET) -run '^Test(Cluster|Loop)_' ./sim
-	$(RUN) -short $(NOVET) . ./sim
+	CGO_ENABLED=1 $(RUN) -race -short $(NOVET) -run '$(SHARED)' ./backup
+	$(RUN) -short $(NOVET) . ./plan
+	@$(MAKE) --no-print-directory -j2 -O unit-sim-1 unit-sim-2
 	$(RUN) $(NOVET) -run '$(WHOLE)' ./clusterfile
+
+# A schedule does one thing at a time: two processes with a core each take half the time of one with both.
+unit-sim-1: SELECT = -run '^Test[A-N]'
+unit-sim-2: SELECT = -skip '^Test[A-N]'
+unit-sim-1 unit-sim-2:
+	$(RUN) -short $(NOVET) -cpu 1 $(SELECT) ./sim
 
 # Etcd of every minor, etcdutl, a real S3 server. What takes, keeps and stores backups runs here only.
 # FAST are tests that the race detector leaves no room for: thousands of leases that are to be listed in time, and
 # transactions of thousands of keys, or a value of 129 MiB, which etcd has to answer in time.
 FAST := ManyLeasesOverASlowLine|TestProperty_|AValueLargerThanAFrame
 backups: gotest ## tests of backups, with real programs
-	CKE_NEED_PROGRAMS=1 CGO_ENABLED=1 $(RUN) -race $(NOVET) $(PARALLEL) -skip '$(FAST)' -timeout 40m -count=1 $$($(GO) list ./backup/... | grep -vx cke/backup)
+	@$(MAKE) --no-print-directory -j2 -O backups-race backups-whole
 	CKE_NEED_PROGRAMS=1 $(RUN) $(NOVET) -timeout 40m -count=1 -run '$(FAST)' ./backup/take
+
+backups-race:
+	CKE_NEED_PROGRAMS=1 CGO_ENABLED=1 $(RUN) -race $(NOVET) $(PARALLEL) -skip '$(FAST)' -timeout 40m -count=1 $$($(GO) list ./backup/... | grep -vx cke/backup)
+
+backups-whole:
 	CKE_NEED_PROGRAMS=1 $(RUN) $(NOVET) -timeout 40m -count=1 ./backup
 
 # Not in `make test`: sabakan is built once, which takes a minute of processor time, and runs in a network of its own, which takes
