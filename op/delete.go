@@ -75,6 +75,7 @@ func (d DeleteCluster) mayServe(ctx context.Context, e Env) (first notGone, serv
 		return first, false
 	}
 	seen := returned(ctx, e, append(formers(d.Gone), d.Foreign...), "")
+	e.sawRunning(d.Deletion, seen)
 	for _, n := range seen {
 		if n.has || n.leads || d.CouldServe {
 			return n, true

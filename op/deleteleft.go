@@ -151,14 +151,15 @@ func (d DeleteCluster) outnumbered(cluster string, id cke.Identity, list cke.Mem
 	if confirmed && of == 0 || foreign == nil {
 		return nil
 	}
-	why := fmt.Sprintf("with others that are not stopped they could be %d of %d voters", min(left, of), of)
+	why, facts := fmt.Sprintf("with others that are not stopped they could be %d of %d voters", min(left, of), of), []string(nil)
 	if !confirmed {
 		why = "no quorum confirms which members the cluster has now: others may have joined since they were listed"
+		facts = []string{fmt.Sprintf("etcd removes no member without a quorum: if the deletion stopped members before, ckecli cluster delete %s --cancel starts them again, and once they run the others can be removed and the deletion requested again", cluster)}
 	}
 	return &cke.Error{Code: cke.CodeStranger, Try: "etcdctl member remove " + first, Err: cke.ErrConflict,
 		What: "foreign members could serve without those that the deletion stops",
-		Facts: []string{
+		Facts: append([]string{
 			fmt.Sprintf("%s: %s", strings.Join(foreign, ", "), why),
 			"no further member is stopped; the deletion continues once they are removed; if they are gone for good: ckecli cluster delete " + cluster + " " + strings.Join(flags, " "),
-		}}
+		}, facts...)}
 }
