@@ -69,6 +69,9 @@ func deleteCluster(in *Input) verdict {
 		}
 		blockers = append(blockers, p)
 	}
+	if p := in.removedUnnamed(in.Destroyed, "ckecli cluster delete "+in.Spec.Name); p != nil && !in.Sealed {
+		blockers = append(blockers, *p)
+	}
 	if blockers != nil {
 		return wait("deletion waits: "+list(blockers), blockers...)
 	}
