@@ -56,3 +56,45 @@ func TestRestore_StopsWhatWasReplacedBeforeWhileItWaits(t *testing.T) {
 		s.replacedIsStopped(t)
 	})
 }
+
+// The same while a deletion waits for n1.
+func TestDelete_StopsWhatWasReplacedWhileItWaits(t *testing.T) {
+	play(t, 3, func(s *stage) {
+		two, three := s.replacedReturns()
+		s.latest().Kill()
+		s.Cut(sim.Management, "n1")
+		two()
+		three()
+		s.Store().RequestDelete()
+		s.daemon()
+		s.goesOn(time.Hour)
+		s.replacedIsStopped(t)
+	})
+}
+
+// What continues if a restore is canceled serves while the restore waits, also if it was restored itself.
+func TestRestore_DoesNotStopWhatItReplacesWhileItWaits(t *testing.T) {
+	for _, delete := range []bool{false, true} {
+		play(t, 3, func(s *stage) {
+			s.heldOn(t, 3)
+			s.TakeBackup()
+			s.order(fromBackup)
+			s.must("restored", func() bool { return s.restored() && s.settled() && s.Write("n2", "restored") })
+			s.TakeBackup()
+			killed := s.killedAt("RestoreData", func() {})
+			s.order(fromBackup)
+			s.must("restoring", killed)
+			s.Judge = nil
+			s.Cut(sim.Management, "n1")
+			if delete {
+				s.Store().RequestDelete()
+			}
+			s.daemon()
+			s.goesOn(30 * time.Minute)
+			if !s.Write("n2", "while it waits") {
+				t.Errorf("stopped: %s", s.told().Reason)
+			}
+			s.unbroken(t)
+		})
+	}
+}

@@ -73,7 +73,7 @@ func deleteCluster(in *Input) verdict {
 		blockers = append(blockers, *p)
 	}
 	if blockers != nil {
-		return wait("deletion waits: "+list(blockers), blockers...)
+		return in.waitsBeside("deletion waits: "+list(blockers), blockers)
 	}
 	del := op.DeleteCluster{Joins: joins, Nodes: answering(in), Gone: gone, Deletion: in.Deletion, Down: in.downFor(joins), Sealed: in.Sealed}
 	del.Foreign, del.Excused = in.unstopped(in.deletion()), in.excused()

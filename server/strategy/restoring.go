@@ -138,7 +138,7 @@ func restoring(in *Input) verdict {
 		return act(o, "the restore was interrupted while writes are stopped; clients can write until it stops the members").blocked(blockers)
 	}
 	if blockers != nil {
-		return wait("the restore waits: "+list(blockers), blockers...)
+		return in.waitsBeside("the restore waits: "+list(blockers), blockers)
 	}
 	return act(op.Restore{Incarnation: inc.ID, Founders: founders, Fence: fence, Gone: gone(in, in.recorded(inc.Restore, inc.Restore.Order), fence), Called: in.calls(inc.Restore), Known: in.readSince(), Started: started}, "the cluster continues from "+inc.Restore.Order.Describe())
 }
