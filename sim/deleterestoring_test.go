@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// A foreign voter, 1 of 4, answers and is cut off from the other members, of which a quorum confirms the list. A deletion does not wait for it, also if it takes the
-// place of a restore that is under way.
+// A foreign voter, 1 of 4, answers and is cut off from the other members, of which a quorum confirms the list. A
+// deletion does not wait for it, also if it takes the place of a restore that is under way.
 func TestDeleteOutsiders_AQuorumConfirmsTheListOfARestoreUnderWay(t *testing.T) {
 	for _, restoring := range []bool{false, true} {
 		t.Run(map[bool]string{false: "formed", true: "restoring"}[restoring], func(t *testing.T) {

@@ -8,8 +8,9 @@ import (
 	"cke/sim"
 )
 
-// N1 continues alone, as after etcd --force-new-cluster: its list has n1 only. The others remove it, and their list has three foreign voters, which are a quorum
-// without n2 and n3. The cluster is frozen, and the operator restores or deletes it. Both lists have one cluster id, and both are confirmed by a quorum.
+// N1 continues alone, as after etcd --force-new-cluster: its list has n1 only. The others remove it, and their list
+// has three foreign voters, which are a quorum without n2 and n3. The cluster is frozen, and the operator restores
+// or deletes it. Both lists have one cluster id, and both are confirmed by a quorum.
 func TestOutsiders_TheListOfOneHistoryDoesNotHideForeignVotersOfTheOther(t *testing.T) {
 	for _, what := range []string{"restore", "delete"} {
 		t.Run(what, func(t *testing.T) {

@@ -7,8 +7,9 @@ import (
 	"cke/sim"
 )
 
-// N4 joins while data is made, and only n1 knows of it, which is cut off from the others then. N5 joins, n1, n2 and n3 are removed, and n4 and n5 serve out of the
-// reach of cke. No quorum confirms the list of n1, and n4, which it has, does not answer.
+// N4 joins while data is made, and only n1 knows of it, which is cut off from the others then. N5 joins, n1, n2 and
+// n3 are removed, and n4 and n5 serve out of the reach of cke. No quorum confirms the list of n1, and n4, which it
+// has, does not answer.
 func TestRestoreOutsiders_AForeignVoterInAListThatIsReadLastHasToAnswer(t *testing.T) {
 	for _, loop := range []bool{false, true} {
 		t.Run(map[bool]string{false: "driver", true: "loop"}[loop], func(t *testing.T) {

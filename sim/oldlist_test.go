@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// N1 is cut off from the others before n4 joins, and answers by an old list without n4. cke has read of n4. While it is away, n5 joins, n1, n2 and n3 are removed,
-// and n4 and n5 serve out of the reach of cke.
+// N1 is cut off from the others before n4 joins, and answers by an old list without n4. cke has read of n4. While it
+// is away, n5 joins, n1, n2 and n3 are removed, and n4 and n5 serve out of the reach of cke.
 func TestOutsiders_AnOldListDoesNotHideAForeignVoterThatIsKnown(t *testing.T) {
 	for _, what := range []string{"restore", "delete"} {
 		t.Run(what, func(t *testing.T) {

@@ -7,8 +7,8 @@ import (
 	"cke/sim"
 )
 
-// A restore is under way, and n4 is a foreign learner. The daemon ends while it makes data. Then n5 and n6 join, n1, n2 and n3 are removed, and n5 and n6 serve
-// out of the reach of cke. The learner answers.
+// A restore is under way, and n4 is a foreign learner. The daemon ends while it makes data. Then n5 and n6 join, n1,
+// n2 and n3 are removed, and n5 and n6 serve out of the reach of cke. The learner answers.
 func TestRestoreOutsiders_ALearnerThatAnswersDoesNotSpeakForTheVoters(t *testing.T) {
 	play(t, 6, func(s *stage) {
 		s.heldOn(t, 3)

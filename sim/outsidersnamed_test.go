@@ -8,8 +8,9 @@ import (
 	"cke/server/strategy"
 )
 
-// All members of cke leave the list while cke is away. N4, of which it knows, answers, and reports n5, of which it does not know and which is down: they have no
-// quorum. The error says to call both destroyed, and ckecli refuses a name that is in no list of the status.
+// All members of cke leave the list while cke is away. N4, of which it knows, answers, and reports n5, of which it
+// does not know and which is down: they have no quorum. The error says to call both destroyed, and ckecli refuses a
+// name that is in no list of the status.
 func TestDeleteOutsiders_WhatAnErrorNamesCanBeNamed(t *testing.T) {
 	play(t, 5, func(s *stage) {
 		s.heldOn(t, 3)

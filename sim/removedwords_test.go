@@ -5,8 +5,9 @@ import (
 	"time"
 )
 
-// While cke is away n4 and n5 join, n1, n2 and n3 are removed and end, and n4 and n5 serve out of the reach of cke. Nobody reports them, but the containers of n1,
-// n2 and n3 have the last words of etcd, that the member was removed, and the list that cke has read last has all three.
+// While cke is away n4 and n5 join, n1, n2 and n3 are removed and end, and n4 and n5 serve out of the reach of cke.
+// Nobody reports them, but the containers of n1, n2 and n3 have the last words of etcd, that the member was removed,
+// and the list that cke has read last has all three.
 func TestOutsiders_WhatEtcdSaysOfARemovalCounts(t *testing.T) {
 	for _, what := range []string{"restore", "restore under way", "delete"} {
 		t.Run(what, func(t *testing.T) {

@@ -9,7 +9,8 @@ import (
 	"cke/sim"
 )
 
-// replacedReturns forms a cluster and recovers it from n1 while n2 and n3 run without the disks of their engines. The functions mount these.
+// replacedReturns forms a cluster and recovers it from n1 while n2 and n3 run without the disks of their engines.
+// The functions mount these.
 func (s *stage) replacedReturns() (two, three func()) {
 	s.daemon()
 	s.must("formed", s.settled)
