@@ -1,7 +1,9 @@
 package cke
 
 import (
+	"math"
 	"slices"
+	"strconv"
 )
 
 // MemberList is a member list of one incarnation.
@@ -82,6 +84,12 @@ func OfCluster(all []MemberList, clusterID string) MemberList {
 		return all[at]
 	}
 	return MemberList{}
+}
+
+// IsMemberID reports whether a text is a member id as etcd writes it. Hashes below 2^32 do not occur, and names may be as short.
+func IsMemberID(text string) bool {
+	id, err := strconv.ParseUint(text, 16, 64)
+	return err == nil && id > math.MaxUint32 && strconv.FormatUint(id, 16) == text
 }
 
 // MembersIn returns the members of all lists, one after the other.

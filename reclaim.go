@@ -243,8 +243,8 @@ func (u Unrecorded) join(c Cluster, id Identity, seen Observation, m Member) Joi
 	}
 	if client, peer := placeOf(k.Place); client != "" {
 		host, port := HostPort(client)
-		if j.ClientPort = port; m.ID != "" {
-			j.Node.Address = host // it serves there until it is moved to the declared address
+		if j.ClientPort = port; m.ID != "" && host != j.Node.Address {
+			j.Node.Address, j.Node.Zone = host, "" // it serves there until it is moved to the declared address, of which alone the zone is known
 		}
 		_, j.PeerPort = HostPort(peer)
 		j.PlainPeers = peer != httpsURL(HostPort(peer))

@@ -24,8 +24,8 @@ type DeleteCluster struct {
 	Excused []string
 	// Down are the ids of other listed members that are down, or that this stops, as the decision has found.
 	Down []string
-	// Listed are those members of the list that was read last that may be foreign.
-	Listed []cke.Member
+	// Listed are those members of the lists that are known that may be foreign, with the ids of their clusters.
+	Listed []cke.MemberList
 	// Deletion is the id of the request, see cke.Sighting.
 	Deletion string
 	// CouldServe: the voters that are not stopped could be a quorum, foreign ones included.
@@ -75,6 +75,7 @@ func (d DeleteCluster) mayServe(ctx context.Context, e Env) (first notGone, serv
 		return first, false
 	}
 	seen := returned(ctx, e, append(formers(d.Gone), d.Foreign...), "")
+	e.sawRunning(d.Deletion, seen)
 	for _, n := range seen {
 		if n.has || n.leads || d.CouldServe {
 			return n, true

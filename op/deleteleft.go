@@ -14,17 +14,16 @@ import (
 	"cke/quorum"
 )
 
-// heard is what the container of a membership that a deletion stops reports of its cluster, whose id is of: a member list, or why there is none.
-// Neither: it does not run, or nothing can be asked of it.
+// heard is what the container of a membership that a deletion stops reports of its cluster: a member list, or why there is none. Neither: it does not
+// run, or nothing can be asked of it.
 type heard struct {
-	of   string
 	list cke.MemberList
 	err  error
 }
 
-// noneLeft refuses to stop the members of a cluster while foreign ones could be a quorum without them: by the lists that the members have right now,
-// which may be newer than those that the decision was made by, or by one that a member may have which runs and does not answer, unless a quorum confirms
-// another one.
+// noneLeft refuses to stop the members of a cluster while foreign ones could be a quorum without them: by the lists that members have right now, which
+// may be newer than those that the decision was made by, and by those that were known, unless a quorum confirms who is in that cluster. A member that
+// runs and does not answer may have another one.
 func (d DeleteCluster) noneLeft(ctx context.Context, e Env) error {
 	if d.Sealed {
 		return nil
@@ -33,32 +32,33 @@ func (d DeleteCluster) noneLeft(ctx context.Context, e Env) error {
 	if err != nil {
 		return err
 	}
-	lists, confirmed, unread := map[string]cke.MemberList{}, map[string]bool{}, map[string]error{}
+	var now []cke.MemberList
+	confirmed, unread := map[string]bool{}, map[string]error{}
 	joins := cke.Chosen(d.Joins)
 	for i, h := range d.ask(ctx, e, joins) {
 		life := joins[i].Incarnation
-		if h.of != "" { // two histories may have one incarnation
-			lists[life+h.of] = lists[life+h.of].Takes(h.list)
+		if h.list.ClusterID != "" {
+			now = append(now, h.list)
 			confirmed[life] = confirmed[life] || byQuorum(h.list)
 		}
 		unread[life] = cmp.Or(unread[life], h.err)
 	}
-	if inc := id.Incarnation; inc != nil && !confirmed[inc.ID] {
-		foreign, _ := foreignLists(ctx, e, id, d.Listed)
-		for of, l := range foreign {
-			lists[inc.ID+of] = lists[inc.ID+of].Takes(l)
-		}
+	if known := d.unconfirmed(now); id.Incarnation != nil && len(known) > 0 {
+		foreign := askForeign(ctx, e, id, cke.MembersIn(known))
+		now = append(now, foreign.lists...)
+		d.Excused = slices.DeleteFunc(slices.Clone(d.Excused), func(m string) bool { // the others are asked before the deletion is sealed
+			known := slices.ContainsFunc(d.Foreign, func(f cke.Former) bool { return f.ID == m })
+			return !known && slices.Contains(slices.Concat(foreign.answered, foreign.led), m)
+		})
 	}
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if len(lists) == 0 {
-		if err := d.outnumbered(e.Cluster, id, cke.MemberList{Members: d.Listed}); err != nil {
-			return err
-		}
-	}
-	for _, history := range slices.Sorted(maps.Keys(lists)) {
-		if err := d.outnumbered(e.Cluster, id, lists[history]); err != nil {
+	left := cke.MembersIn(d.unconfirmed(now))
+	slices.SortStableFunc(left, func(a, b cke.Member) int { return cmp.Compare(a.ID, b.ID) })
+	left = slices.CompactFunc(left, func(a, b cke.Member) bool { return a.ID == b.ID })
+	for _, l := range append(slices.DeleteFunc(slices.Clone(now), notByQuorum), cke.MemberList{Members: left}) { // two histories may have one cluster id
+		if err := d.outnumbered(e.Cluster, id, l); err != nil {
 			return err
 		}
 	}
@@ -71,6 +71,15 @@ func (d DeleteCluster) noneLeft(ctx context.Context, e Env) error {
 		}
 	}
 	return nil
+}
+
+// unconfirmed are the member lists of clusters of which no quorum confirms one: those that were known, and the newest that a member has now.
+func (d DeleteCluster) unconfirmed(now []cke.MemberList) []cke.MemberList {
+	var newest []cke.MemberList
+	for _, l := range now {
+		newest = cke.Gathered(newest, l)
+	}
+	return slices.DeleteFunc(slices.Concat(d.Listed, newest), func(l cke.MemberList) bool { return byQuorum(cke.OfCluster(newest, l.ClusterID)) })
 }
 
 // ask asks the members of memberships for their lists, all at the same time.
@@ -105,7 +114,8 @@ func hear(ctx context.Context, e Env, j cke.Join) heard {
 	if err != nil {
 		return heard{err: listless(j, c, err.Error())}
 	}
-	return heard{of: s.ClusterID, list: list}
+	list.ClusterID = s.ClusterID
+	return heard{list: list}
 }
 
 // listless is the error that the member in a container may know of others, which could not be asked of it.
@@ -151,14 +161,15 @@ func (d DeleteCluster) outnumbered(cluster string, id cke.Identity, list cke.Mem
 	if confirmed && of == 0 || foreign == nil {
 		return nil
 	}
-	why := fmt.Sprintf("with others that are not stopped they could be %d of %d voters", min(left, of), of)
+	why, facts := fmt.Sprintf("with others that are not stopped they could be %d of %d voters", min(left, of), of), []string(nil)
 	if !confirmed {
 		why = "no quorum confirms which members the cluster has now: others may have joined since they were listed"
+		facts = []string{fmt.Sprintf("etcd removes no member without a quorum: if the deletion stopped members before, ckecli cluster delete %s --cancel starts them again, and once they run the others can be removed and the deletion requested again", cluster)}
 	}
 	return &cke.Error{Code: cke.CodeStranger, Try: "etcdctl member remove " + first, Err: cke.ErrConflict,
 		What: "foreign members could serve without those that the deletion stops",
-		Facts: []string{
+		Facts: append([]string{
 			fmt.Sprintf("%s: %s", strings.Join(foreign, ", "), why),
 			"no further member is stopped; the deletion continues once they are removed; if they are gone for good: ckecli cluster delete " + cluster + " " + strings.Join(flags, " "),
-		}}
+		}, facts...)}
 }

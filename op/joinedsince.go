@@ -49,7 +49,7 @@ func (r Restore) noneJoined(ctx context.Context, e Env) error {
 	}
 	peers := r.peers(ctx, e, id)
 	if !anyByQuorum(lists) {
-		if err := r.askForeign(ctx, e, id, peers, lists); err != nil {
+		if err := r.askOutside(ctx, e, id, peers, lists); err != nil {
 			return err
 		}
 	}
@@ -124,6 +124,8 @@ func (r Restore) joinedLast(ctx context.Context, e Env, j cke.Join) error {
 
 // byQuorum reports whether a quorum confirmed a member list as it was read.
 func byQuorum(l cke.MemberList) bool { return l.Source == cke.MembersLinearizable }
+
+func notByQuorum(l cke.MemberList) bool { return !byQuorum(l) }
 
 func anyByQuorum(lists map[string]cke.MemberList) bool {
 	return slices.ContainsFunc(slices.Collect(maps.Values(lists)), byQuorum)
@@ -322,32 +324,44 @@ func (r Restore) leaves(id cke.Identity, list cke.MemberList, peers []string) (l
 	return l
 }
 
-// askForeign adds what foreign members of known lists report to lists, which no quorum confirms. Its error is that of unreported.
-func (r Restore) askForeign(ctx context.Context, e Env, id cke.Identity, peers []string, lists map[string]cke.MemberList) error {
-	known := slices.Concat(r.Known, id.Incarnation.Restore.Outside, slices.Collect(maps.Values(lists)))
-	foreign, answered := foreignLists(ctx, e, id, cke.MembersIn(known))
-	for clusterID, l := range foreign {
-		lists[clusterID] = lists[clusterID].Takes(l)
+// askOutside adds what foreign members of known lists report to lists, which no quorum confirms. Its error is that of unreported, or of leavesQuorum.
+func (r Restore) askOutside(ctx context.Context, e Env, id cke.Identity, peers []string, lists map[string]cke.MemberList) error {
+	rest := id.Incarnation.Restore
+	known := slices.Concat(r.Known, rest.Outside, []cke.MemberList{{Members: rest.Members}})
+	read := slices.SortedFunc(maps.Values(lists), func(a, b cke.MemberList) int { return cmp.Compare(b.At, a.At) })
+	foreign := askForeign(ctx, e, id, cke.MembersIn(slices.Concat(read, known)))
+	for _, l := range foreign.lists {
+		lists[l.ClusterID] = lists[l.ClusterID].Takes(l)
 	}
-	if anyByQuorum(foreign) {
+	if anyByQuorum(lists) {
 		return nil
 	}
-	return r.unreported(id, peers, answered)
-}
-
-// unreported refuses to go on while no quorum confirms who is in the cluster, and a foreign member that is known does not answer: those of cke may have
-// left, and others joined, since the list that has it was read.
-func (r Restore) unreported(id cke.Identity, peers, answered []string) error {
-	for _, list := range slices.Concat([]cke.MemberList{{Members: id.Incarnation.Restore.Members}}, r.Known, id.Incarnation.Restore.Outside) {
-		l := r.leaves(id, list, peers)
-		if !slices.ContainsFunc(l.foreign, func(m string) bool { return !slices.Contains(answered, m) }) {
-			continue
+	for _, clusterID := range slices.Sorted(maps.Keys(lists)) {
+		if err := r.unreported(id, lists[clusterID], peers, foreign); err != nil { // the member that has it may stop
+			return cmp.Or(noteOutside(ctx, e, *id.Incarnation, clusterID, lists[clusterID]), err)
 		}
-		return &cke.Error{Code: cke.CodeFence, What: "no quorum confirms which members the cluster that the restore replaces has, and a foreign one that does not answer may serve", Facts: []string{
-			fmt.Sprintf("%s: when the member list was read last, it had members that the restore does not stop", strings.Join(l.stay, ", ")),
-			"the restore continues once they answer, or a quorum of the members does",
-			"if the restore stopped members before it was interrupted, ckecli restore --cancel starts them again, and once they run the restore can be ordered again; if the others are gone for good, with " + strings.Join(l.flags, " ")},
-			Try: "ckecli status", Err: cke.ErrConflict}
+	}
+	for _, l := range known {
+		if err := r.unreported(id, l, peers, foreign); err != nil {
+			return err
+		}
 	}
 	return nil
+}
+
+// unreported refuses to go on while no quorum confirms who is in the cluster, and a foreign member of a list does not answer: members of cke may have
+// left, and others joined, since that list was read.
+func (r Restore) unreported(id cke.Identity, list cke.MemberList, peers []string, foreign spoken) error {
+	l := r.leaves(id, list, peers)
+	if !slices.ContainsFunc(l.foreign, func(m string) bool { return !slices.Contains(foreign.answered, m) }) {
+		return nil
+	}
+	facts := []string{fmt.Sprintf("%s: when the member list was read last, it had members that the restore does not stop", strings.Join(l.stay, ", "))}
+	if led := slices.DeleteFunc(slices.Clone(l.foreign), func(m string) bool { return !slices.Contains(foreign.led, m) }); len(led) > 0 {
+		facts = append(facts, fmt.Sprintf("%s: a learner that answers, and its leader is not a member of cke, or a list has it as a voter: others may serve, and if none do, it forgets the leader once it is restarted", strings.Join(led, ", ")))
+	}
+	return &cke.Error{Code: cke.CodeFence, What: "no quorum confirms which members the cluster that the restore replaces has, and a foreign one that does not answer may serve", Facts: append(facts,
+		"the restore continues once they answer, or a quorum of the members does",
+		"if the restore stopped members before it was interrupted, ckecli restore --cancel starts them again, and once they run the restore can be ordered again; if the others are gone for good, with "+strings.Join(l.flags, " ")),
+		Try: "ckecli status", Err: cke.ErrConflict}
 }

@@ -95,6 +95,8 @@ type Env struct {
 	Progress func(text string)
 	// Note records what an operator should know of a step that completes; set by Run for each step.
 	Note func(text string)
+	// Saw keeps what a step saw of a node that an order calls destroyed until that is on record, before anything else is decided; nil: nothing is kept.
+	Saw func(...cke.Sighting)
 	// Stored records a backup that a step has made; set by Run for each step.
 	Stored func(cke.StoredBackup)
 }

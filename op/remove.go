@@ -442,7 +442,7 @@ func (s StopStray) Targets() []string { return []string{s.Join.Node.Name()} }
 // Stages implements Operation.
 func (s StopStray) Stages() []Stage {
 	return []Stage{{unless(retireStep(s.Join), func(_ context.Context, _ Env, id cke.Identity) error {
-		if _, lasts := id.Join(s.Join.ID); lasts {
+		if slices.ContainsFunc(id.MayRun(), func(j cke.Join) bool { return j.ID == s.Join.ID }) { // a restore that is canceled continues from it
 			return fmt.Errorf("%s is a membership: %w", s.Join.ID, cke.ErrConflict)
 		}
 		return nil

@@ -56,8 +56,27 @@ type notGone struct {
 	cke.Former
 	// has: its node answers, and has a container of it that ran; answers: a member answers at its URL.
 	has, answers bool
-	// leads: that member knows a leader.
-	leads bool
+	// leads: that member knows a leader; runs: its container runs.
+	leads, runs bool
+}
+
+// saw keeps what a step saw of nodes that an order calls destroyed: the store may not take it now, and they may be away when they are asked again.
+func (e Env) saw(order string, seen ...notGone) {
+	if e.Saw == nil {
+		return
+	}
+	for _, n := range seen {
+		what := fmt.Sprintf("%s answers with a container of its member", n.Name)
+		if n.answers {
+			what = fmt.Sprintf("the member on %s answers at %s", n.Name, n.URL)
+		}
+		e.Saw(cke.Sighting{Order: order, Node: n.Name, What: what, At: e.Now().UTC()})
+	}
+}
+
+// sawRunning is saw of an order that is not on record as a restore: a container that does not run counts for nothing.
+func (e Env) sawRunning(order string, seen []notGone) {
+	e.saw(order, slices.DeleteFunc(slices.Clone(seen), func(n notGone) bool { return !n.answers && !n.runs })...)
 }
 
 // returned asks the members that an operator called destroyed, all at the same time: the engines of their nodes, and etcd where it is on
@@ -72,7 +91,7 @@ func returned(ctx context.Context, e Env, gone []cke.Former, next string) (seen 
 		if f.Join.ID != "" {
 			wg.Go(func() {
 				c, err := e.Machines.Machine(f.Join.Node).Container(ctx, f.Join)
-				all[i].has = err == nil && c.EverRan()
+				all[i].has, all[i].runs = err == nil && c.EverRan(), err == nil && (c.Running() || c.State == cke.ContainerRestarting)
 			})
 		}
 		wg.Go(func() {
@@ -106,6 +125,7 @@ func (r Restore) destroyedGone(ctx context.Context, e Env, inc cke.Incarnation) 
 	seen := returned(ctx, e, r.Gone, inc.ClusterID)
 	id, err := r.restoring(ctx, e)
 	if err != nil {
+		e.saw(inc.Restore.ID, seen...)
 		return err
 	}
 	if seen == nil {
@@ -125,6 +145,7 @@ func (r Restore) destroyedGone(ctx context.Context, e Env, inc cke.Incarnation) 
 		nodes = append(nodes, n.Name)
 	}
 	if err := noteReturned(ctx, e, inc, nodes); err != nil {
+		e.saw(inc.Restore.ID, seen...)
 		return errors.Join(refused, err)
 	}
 	return refused
@@ -133,7 +154,9 @@ func (r Restore) destroyedGone(ctx context.Context, e Env, inc cke.Incarnation) 
 // destroyedGone refuses to put a restore on record while a member answers that the order calls destroyed. From backups, one
 // whose node answers does no harm: the restore stops it, and its record names it as returned. What a recovery continues from was copied, and may lack what it acknowledged.
 func (b BeginRestore) destroyedGone(ctx context.Context, e Env) (nodes []string, err error) {
-	for _, n := range returned(ctx, e, b.Gone, "") {
+	seen := returned(ctx, e, b.Gone, "")
+	e.sawRunning(b.Task.ID, seen)
+	for _, n := range seen {
 		try := "switch it off"
 		if n.Join.ID != "" {
 			try = fmt.Sprintf("switch it off; or let cke reach its sshd, and: %s --without %s", b.order().Command(), n.Name)

@@ -209,6 +209,7 @@ func (l *Loop) takeOver(ctx context.Context) {
 // end ends what is under way, waits for it, and reports how it ended: the last status still says that it runs.
 func (l *Loop) end(ctx context.Context, cancel context.CancelFunc) {
 	cancel()
+	defer l.storeSeen(ctx)
 	if l.running == nil {
 		return
 	}

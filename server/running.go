@@ -58,7 +58,9 @@ func (l *Loop) operate(ctx context.Context, j *lastRecord, about cke.Record, o o
 		}
 		r.State, r.Error, r.Code, r.EndedAt = cke.RecordFailed, err.Error(), cke.CodeInternal, l.Now().UTC()
 	}()
-	return op.Run(ctx, l.Env, j, about, o)
+	e := l.Env
+	e.Saw = l.sightings.Keep
+	return op.Run(ctx, e, j, about, o)
 }
 
 // finish takes note of how the operation ended.

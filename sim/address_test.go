@@ -3,6 +3,7 @@ package sim_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -199,6 +200,28 @@ func TestAddress_MachinesThatAllExchangedTheirAddressesAreNotRestored(t *testing
 			s.Write("n1", "with their addresses")
 		})
 	}
+}
+
+// A member is put on record where it serves, and its machine is declared elsewhere, in another zone: until it is moved, nothing is said of zones that
+// depends on which of both is right.
+func TestOlderStore_AMemberThatIsReclaimedWhereItServesIsInNoZone(t *testing.T) {
+	play(t, 4, func(s *stage) {
+		nodes := slices.Delete(s.Nodes(), 2, 3) // n1 and n4 are in one zone
+		s.declare(nodes...)
+		s.daemon()
+		s.must("formed", s.settled)
+		copied := s.Store().Copy()
+		s.replaceAll(t, "n4")
+		member := s.join("n4")
+		s.broughtBack(copied)
+		s.freezesAndServes(t)
+		s.Node("n4").AddAddress("10.0.7.3")
+		s.declare(nodes...)
+		s.pass(time.Minute)
+		s.reclaims(t)
+		s.must("moved", func() bool { return s.movedTo("10.0.7.3", member) })
+		s.isUnharmed(t)
+	})
 }
 
 // The member of a machine that got another address while the store was older is put on record where it serves, and moved afterward.

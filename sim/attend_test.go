@@ -230,8 +230,31 @@ func (n *nemesis) recover() {
 		}
 	}
 	if o.Survivor != "" {
+		o.Destroyed = append(o.Destroyed, n.namedByRefusal(o.Survivor)...)
 		n.s.order(o)
 	}
+}
+
+// namedByRefusal are the members that the last refusal of a restore asks to name by their ids, if they are gone: no other machine than the survivor's
+// runs any member.
+func (n *nemesis) namedByRefusal(survivor string) (ids []string) {
+	for _, node := range n.s.Nodes() {
+		if containers, _ := node.Look(); node.Name() != survivor && slices.ContainsFunc(containers, cke.Container.Running) {
+			return nil
+		}
+	}
+	for _, r := range slices.Backward(n.s.Store().Records()) {
+		if r.Operation != string(cke.TaskRestore) || !r.Refused {
+			continue
+		}
+		_, named, _ := strings.Cut(r.Error, "members that no membership of cke names, if they are gone for good: ")
+		named, _, _ = strings.Cut(named, ";")
+		for _, flag := range strings.Split(named, "--destroyed ")[1:] {
+			ids = append(ids, strings.TrimSpace(flag))
+		}
+		break
+	}
+	return ids
 }
 
 // discard removes what the copy of the store does not know of, as the status says: what a restore made and never ran, and what does not run

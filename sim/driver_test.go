@@ -319,7 +319,7 @@ func (d *driver) operate(ctx context.Context, dec strategy.Decision) {
 	e := op.Env{
 		Cluster: clusterName, Machines: d.Machines(), Etcd: d.Etcd(), Authority: d.Authority(), Ledger: d.Term(),
 		Snapshots: d.Snapshots(), Backups: d.Backups(), Commands: d.Commands(),
-		Leader: d.Term().Leader(), Now: d.Now, Pause: sleep, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		Leader: d.Term().Leader(), Now: d.Now, Pause: sleep, Saw: d.sightings.Keep, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
 	}
 	if d.stage.wrap != nil {
 		e = d.stage.wrap(e)

@@ -56,8 +56,8 @@ type nemesis struct {
 	// recovers: a person goes on from one member, since what is needed of the others is gone.
 	recovers bool
 	said     said
-	// healed is when the last fault ended.
-	healed time.Time
+	// healed is when the last fault ended; regained is when a deletion was canceled to remove foreign members.
+	healed, regained time.Time
 }
 
 // judge is asked before every call.

@@ -254,6 +254,8 @@ func (s *stage) deleted(n *nemesis) (faults []string) {
 			n.callsGone()
 			if spec := s.Store().Spec(); s.Store().Identity().Freeze.HoldsDeletion(spec.DeleteRequestedAt) { // they confirm it
 				s.Store().CancelDelete()
+			} else if n.regains() {
+				return false
 			} else if !spec.Deleting() { // the copy that the store was brought back from knew of no deletion
 				s.Store().RequestDelete()
 			}

@@ -174,6 +174,27 @@ func (n *nemesis) callsGone() {
 	}
 }
 
+// regains lets an operator cancel a deletion that stopped members and waits for foreign ones that run, as its error says: cke starts its members, the
+// foreign ones are removed, and the deletion is requested again. It reports whether that is under way.
+func (n *nemesis) regains() bool {
+	dec, _ := n.s.latest().now()
+	waits := slices.ContainsFunc(dec.Blockers, func(p cke.Problem) bool {
+		return p.Code == cke.CodeStranger && strings.Contains(p.Message, "--cancel starts them again")
+	})
+	foreign := n.s.ForeignMembers()
+	switch deleting := n.s.Store().Spec().Deleting(); {
+	case deleting && waits && foreign < 0 && time.Since(n.healed) > 10*time.Minute:
+		n.s.Store().CancelDelete()
+		n.regained = time.Now()
+	case deleting || n.regained.IsZero() || foreign == 0 || time.Since(n.regained) > 10*time.Minute:
+		n.regained = time.Time{}
+		return false
+	case foreign > 0:
+		n.s.Expel()
+	}
+	return true
+}
+
 // reinstalls is what operators do with machines that they called destroyed in a deletion, and that are back.
 func (n *nemesis) reinstalls() {
 	for _, name := range n.said.nodes {

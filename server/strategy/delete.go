@@ -69,24 +69,52 @@ func deleteCluster(in *Input) verdict {
 		}
 		blockers = append(blockers, p)
 	}
+	if p := in.removedUnnamed(in.Destroyed, "ckecli cluster delete "+in.Spec.Name); p != nil && !in.Sealed {
+		blockers = append(blockers, *p)
+	}
 	if blockers != nil {
-		return wait("deletion waits: "+list(blockers), blockers...)
+		return in.waitsBeside("deletion waits: "+list(blockers), blockers)
 	}
 	del := op.DeleteCluster{Joins: joins, Nodes: answering(in), Gone: gone, Deletion: in.Deletion, Down: in.downFor(joins), Sealed: in.Sealed}
 	del.Foreign, del.Excused = in.unstopped(in.deletion()), in.excused()
-	listed := in.lastList()
-	for inc := in.Identity.Incarnation; inc != nil && inc.State == cke.Restoring && inc.Restore != nil; inc = inc.Restore.Before {
-		listed = slices.Concat(listed, inc.Restore.Members, cke.MembersIn(inc.Restore.Outside))
-	}
-	for _, m := range listed {
-		if !slices.ContainsFunc(append(in.Identity.MayRun(), in.Identity.Ended...), func(j cke.Join) bool { return in.Identity.Certainly(m, j) }) {
-			del.Listed = append(del.Listed, m)
-		}
-	}
+	del.Listed = in.foreignListed()
 	if gone != nil || del.Foreign != nil {
 		del.CouldServe = couldServe
 	}
 	return act(del, "deletion was requested; volumes are kept")
+}
+
+// foreignListed are the members of all lists that are known that may be foreign, with the ids of the clusters in which a quorum may confirm others. Once
+// the members of a restore were started, it has answered for what it replaces.
+func (in *Input) foreignListed() (all []cke.MemberList) {
+	inc := in.Identity.Incarnation
+	if inc == nil {
+		return nil
+	}
+	of := inc.ClusterID
+	add := func(lists ...cke.MemberList) {
+		for _, l := range lists {
+			if l.ClusterID == "" || in.Identity.Started() {
+				l.ClusterID = of
+			}
+			l.Members = slices.DeleteFunc(slices.Clone(l.Members), func(m cke.Member) bool {
+				return slices.ContainsFunc(append(in.Identity.MayRun(), in.Identity.Ended...), func(j cke.Join) bool { return in.Identity.Certainly(m, j) })
+			})
+			if len(l.Members) > 0 {
+				all = append(all, l)
+			}
+		}
+	}
+	add(in.lastLists()...)
+	if !in.Identity.Started() {
+		of = inc.BeforeRestores().ClusterID
+	}
+	add(in.formerLists()...)
+	for ; inc.State == cke.Restoring && inc.Restore != nil && inc.Restore.Before != nil; inc = inc.Restore.Before {
+		add(cke.MemberList{Members: inc.Restore.Members})
+		add(inc.Restore.Outside...)
+	}
+	return all
 }
 
 // seenServing is what was seen since the deletion was requested of a node that it calls destroyed, by its names, and that is away again.

@@ -24,9 +24,15 @@ func DestroyedIDs(in Input, names []string) (ids []string) {
 	return ids
 }
 
-// Listed reports whether a listed member has this name or id.
+// Listed reports whether a listed member has this name or id, or may have the id in a list that only another foreign member has.
 func Listed(in Input, name string) bool {
-	return slices.ContainsFunc(in.named(), func(m cke.Member) bool { return m.Name == name || m.ID == name })
+	return in.foreignID(name) || slices.ContainsFunc(in.named(), func(m cke.Member) bool { return m.Name == name || m.ID == name })
+}
+
+// foreignID reports whether a name can only be the id of a foreign member.
+func (in *Input) foreignID(name string) bool {
+	ours := slices.ContainsFunc(slices.Concat(in.Identity.Joins, in.Identity.Ended), func(j cke.Join) bool { return j.MemberID == name })
+	return cke.IsMemberID(name) && !ours && !in.namesNode(name)
 }
 
 // Ambiguous is the refusal of names that several listed members have; nil: there is no such name.
@@ -162,7 +168,8 @@ func (in *Input) calls(rest *cke.Restoration) (names map[string]string) {
 	return names
 }
 
-// excused are the ids of the listed members that are not certainly of a membership, and that a deletion calls destroyed: by its id one that may be.
+// excused are the ids of the members that are not certainly of a membership, and that a deletion calls destroyed: by its id one that may be, and one of
+// which only another foreign member knows.
 func (in *Input) excused() (ids []string) {
 	o, listed := in.deletion(), in.named()
 	for _, m := range listed {
@@ -170,6 +177,11 @@ func (in *Input) excused() (ids []string) {
 		ours := slices.ContainsFunc(in.Identity.MayRun(), func(j cke.Join) bool { return in.Identity.Certainly(m, j) || name != m.ID && in.is(m, j) })
 		if !ours && !slices.Contains(ids, m.ID) && name != "" {
 			ids = append(ids, m.ID)
+		}
+	}
+	for _, name := range o.Destroyed {
+		if listed := slices.ContainsFunc(listed, func(m cke.Member) bool { return m.ID == name }); !listed && in.foreignID(name) {
+			ids = append(ids, name)
 		}
 	}
 	return ids

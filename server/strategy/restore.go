@@ -262,8 +262,7 @@ func wouldServeBeside(in *Input) *cke.Error {
 // removedBefore: members were removed since the newest list that is known here, and those that took their place may serve.
 func removedBefore(in *Input, o cke.RestoreOrder) *cke.Error {
 	p := removedProblem(in)
-	gone := func(j cke.Join) bool { return slices.Contains(o.Destroyed, j.Node.Name()) }
-	if p == nil || !slices.ContainsFunc(in.removedByEtcd(), func(j cke.Join) bool { return !gone(j) }) {
+	if p == nil || in.removedUnnamed(o.Destroyed, "") == nil {
 		return nil
 	}
 	return &cke.Error{Code: p.Code, What: "cannot restore: " + p.Message, Unchanged: true, Try: p.Remedy}

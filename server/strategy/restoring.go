@@ -113,6 +113,9 @@ func restoring(in *Input) verdict {
 			blockers = append(blockers, p)
 		}
 		blockers = append(blockers, startedBefore(in)...)
+		if p := in.removedUnnamed(inc.Restore.Order.Destroyed, "restore again: ckecli restore"); p != nil {
+			blockers = append(blockers, *p)
+		}
 		if outdated := outdatedRestore(in); outdated != nil {
 			o, why := cancellation(in)
 			if why == nil {
@@ -135,7 +138,7 @@ func restoring(in *Input) verdict {
 		return act(o, "the restore was interrupted while writes are stopped; clients can write until it stops the members").blocked(blockers)
 	}
 	if blockers != nil {
-		return wait("the restore waits: "+list(blockers), blockers...)
+		return in.waitsBeside("the restore waits: "+list(blockers), blockers)
 	}
 	return act(op.Restore{Incarnation: inc.ID, Founders: founders, Fence: fence, Gone: gone(in, in.recorded(inc.Restore, inc.Restore.Order), fence), Called: in.calls(inc.Restore), Known: in.readSince(), Started: started}, "the cluster continues from "+inc.Restore.Order.Describe())
 }

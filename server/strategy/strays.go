@@ -15,16 +15,25 @@ func strays(in *Input) verdict {
 }
 
 // replacedRuns: a container of an incarnation that a restore replaced runs. A quorum of those would be a second cluster, so they are stopped also while
-// the present one has no quorum.
+// the present one has no quorum, and while another restore, or a deletion, waits.
 func replacedRuns(in *Input) verdict {
-	if !in.Formed() {
-		return pass()
-	}
 	return in.stopStrays(in.isReplaced)
 }
 
+// isReplaced reports whether a container that runs is of an incarnation that was replaced before the one that continues if all restores under way are
+// canceled.
 func (in *Input) isReplaced(c cke.Container) bool {
-	return c.Running() && in.Identity.Incarnation.WasReplaced(c.Incarnation) && isStray(in, c)
+	continues := in.Identity.Incarnation.BeforeRestores()
+	mayRun := slices.ContainsFunc(in.Identity.MayRun(), func(j cke.Join) bool { return j.ID == c.Join })
+	return c.Running() && !mayRun && continues != nil && continues.State == cke.Formed && continues.WasReplaced(c.Incarnation) && isStray(in, c)
+}
+
+// waitsBeside is a wait, in which what a restore replaced before is stopped.
+func (in *Input) waitsBeside(reason string, blockers []cke.Problem) verdict {
+	if v := replacedRuns(in); v.given() && due(in, v.Operation) {
+		return v.blocked(blockers)
+	}
+	return wait(reason, blockers...)
 }
 
 func (in *Input) stopStrays(are func(cke.Container) bool) verdict {

@@ -154,18 +154,54 @@ func replacedUnseen(in *Input) bool {
 	return f != nil && (f.ended != nil && in.unseenMembers() || f.beside) && !in.Identity.Freeze.Tolerates(f.text)
 }
 
-// removedByEtcd are voters by the newest member list that is known here, which may be the store's, whose etcd says that they were removed:
-// the store may be older than the cluster, and others may serve. Nothing is frozen for it, since the list may be late.
+// removedByEtcd are voters by the newest member list that is known here, which may be the store's, whose etcd says that they were removed: the store may be
+// older than the cluster, or cke was away, and others may serve. Nothing is frozen for it, since the list may be late. While a restore is under way, they
+// are those of what it replaces.
 func (in *Input) removedByEtcd() (joins []cke.Join) {
-	if !in.Formed() || in.Seen.Etcd.MembersSource == cke.MembersLinearizable {
+	seen, voters := in.Seen.Etcd.List(), in.voters
+	if inc := in.Identity.Incarnation; inc != nil && inc.State == cke.Restoring && !in.Identity.Started() && !inc.OnlyCopied() {
+		seen, voters = in.Seen.Etcd.Former, in.votersBefore
+	} else if !in.Formed() {
 		return nil
 	}
-	for _, j := range in.voters() {
+	if seen.Source == cke.MembersLinearizable {
+		return nil
+	}
+	for _, j := range voters() {
 		if c, there := in.node(j.Node).Of(j.ID); there && c.SaysRemoved() {
 			joins = append(joins, j)
 		}
 	}
 	return joins
+}
+
+// votersBefore are the members that a restore under way replaces and that vote by their newest lists.
+func (in *Input) votersBefore() []cke.Join {
+	list := cke.MembersIn(in.formerLists())
+	return slices.DeleteFunc(in.Identity.Superseded(), func(j cke.Join) bool { return !in.hasVoter(list, j) })
+}
+
+// removedUnnamed is removedByEtcd without those that an operator calls destroyed, by their nodes or, where these carry others, by their ids; nil: there
+// are none. The command takes the names.
+func (in *Input) removedUnnamed(named []string, command string) *cke.Problem {
+	joins := slices.DeleteFunc(in.removedByEtcd(), func(j cke.Join) bool {
+		return slices.Contains(named, j.Node.Name()) || slices.Contains(named, j.MemberID)
+	})
+	if len(joins) == 0 {
+		return nil
+	}
+	return &cke.Problem{Code: cke.CodeOlderStore, Node: joins[0].Node.Name(),
+		Message: fmt.Sprintf("etcd says that the member of %s was removed from the cluster, and the newest member list that is known here has it: other members may serve", namesOf(joins)),
+		Remedy:  fmt.Sprintf("if no other member serves: %s %s", command, flagsByID(joins))}
+}
+
+// flagsByID names members as destroyed whose nodes may carry others.
+func flagsByID(joins []cke.Join) string {
+	ids := make([]string, len(joins))
+	for i, j := range joins {
+		ids[i] = cmp.Or(j.MemberID, j.Node.Name())
+	}
+	return flags(ids)
 }
 
 // removedProblem reports, where no list is read through a member on record, members that vote and are not, or removedByEtcd; nil: there are none.
@@ -181,7 +217,7 @@ func removedProblem(in *Input) *cke.Problem {
 	}
 	return &cke.Problem{Code: cke.CodeOlderStore, Node: joins[0].Node.Name(),
 		Message: fmt.Sprintf("etcd says that the member of %s was removed from the cluster, and the newest member list that is known here has it: the store may be older than the cluster, and other members may serve", namesOf(joins)),
-		Remedy:  fmt.Sprintf("bring back a newer copy of the store; or store the newest cluster file, then: ckecli cluster reclaim %s; if no other member serves: ckecli restore with --destroyed for each of these", in.Spec.Name)}
+		Remedy:  fmt.Sprintf("bring back a newer copy of the store; or store the newest cluster file, then: ckecli cluster reclaim %s; if no other member serves: ckecli restore with %s", in.Spec.Name, flagsByID(joins))}
 }
 
 // lifeIsOver is how it is known that the incarnation on record is over, on which node, and what to do; "": nothing says so.
