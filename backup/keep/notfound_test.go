@@ -11,8 +11,8 @@ import (
 	"cke/backup/internal/etcdtest"
 )
 
-// ErrNotFound says that the cluster file declares no target (op.LastBackup continues then). A target that lists what it does not find says something else.
-func TestKeeper_FlushOfATargetThatDoesNotFindWhatItListsIsNoMissingTarget(t *testing.T) {
+// ErrNoTarget says that the cluster file declares no target: op.LastBackup continues then.
+func TestKeeper_ATargetThatDoesNotFindWhatItListsIsNoMissingTarget(t *testing.T) {
 	h := newHouse(t)
 	const former = "prod/life0/delta/00000000000000000002/0000000000-00000000000000000002.cke"
 	h.memory.Set(former, []byte("of a former incarnation"))
@@ -26,7 +26,8 @@ func TestKeeper_FlushOfATargetThatDoesNotFindWhatItListsIsNoMissingTarget(t *tes
 	h.storeDeltas()
 	lost.Store(true)
 	h.put("c")
-	if d, err := h.keeper.Flush(etcdtest.Context(t)); err == nil || errors.Is(err, cke.ErrNotFound) {
-		t.Errorf("%+v, %v: by that error, the cluster file declares no target", d, err)
+	d, err := h.keeper.Flush(etcdtest.Context(t))
+	if err == nil || errors.Is(err, cke.ErrNoTarget) || errors.Is(err, cke.ErrNotFound) {
+		t.Errorf("%+v, %v", d, err)
 	}
 }
