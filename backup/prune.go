@@ -130,7 +130,7 @@ func (s *Store) readEnds(ctx context.Context, l *Lineage, going []Removal) error
 		hs, errs := s.headers(ctx, entries)
 		st.ends = make(map[string]int64, len(entries))
 		for j, h := range hs {
-			switch {
+			switch errs[j] = s.confirmed(ctx, entries[j].Name(), errs[j]); {
 			case errs[j] == nil:
 				st.ends[entries[j].Name()] = h.Last
 				if h.Base != nil {
@@ -156,6 +156,7 @@ func (s *Store) judgeFulls(ctx context.Context, l *Lineage) (*Verified, error) {
 	hs, errs := s.headers(ctx, l.Fulls)
 	users, gone := map[string]UsersState{}, map[string]bool{}
 	for i, f := range l.Fulls {
+		errs[i] = s.confirmed(ctx, f.Name(), errs[i])
 		if errs[i] == nil && (!s.judges() || s.trusts(hs[i].Signature)) {
 			users[f.Name()] = hs[i].Users()
 		}
@@ -170,7 +171,11 @@ func (s *Store) judgeFulls(ctx context.Context, l *Lineage) (*Verified, error) {
 			l.useless[f.Name()] = "found wrong by a restore drill, does not count"
 		}
 	}
-	l.Fulls = slices.DeleteFunc(l.Fulls, func(f Entry) bool { return gone[f.Name()] })
+	going := func(f Entry) bool { return gone[f.Name()] }
+	l.Fulls = slices.DeleteFunc(l.Fulls, going)
+	if l.sifted != nil { // see allListed
+		l.listed = slices.DeleteFunc(slices.Clone(l.listed), going)
+	}
 	slices.SortStableFunc(l.Fulls, func(a, b Entry) int { // whatever the clocks, the newest is the one with the newest users
 		return cmp.Or(cmp.Compare(a.Revision, b.Revision), users[a.Name()].Compare(users[b.Name()]))
 	})
@@ -292,11 +297,11 @@ func (s *Store) remove(ctx context.Context, lock *lock, name string) (gone bool,
 	if err = s.Bucket.Delete(ctx, name); err == nil || errors.Is(err, ErrProtected) {
 		return err == nil, err
 	}
-	left, lookErr := s.Bucket.List(ctx, name)
-	if lookErr != nil {
+	listed, lookErr := s.lists(ctx, name)
+	switch {
+	case lookErr != nil:
 		return false, err // the target does not answer
-	}
-	if !slices.ContainsFunc(left, func(o Object) bool { return o.Name == name }) {
+	case !listed:
 		return true, nil
 	}
 	return false, fmt.Errorf("%w: %w", errRefused, err)

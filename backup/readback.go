@@ -262,9 +262,10 @@ func (s *Store) vettedToDelete(ctx context.Context, l *Lineage) error {
 		}
 		return nil
 	}
-	hs, errs := s.headers(ctx, l.entries())
+	entries := l.entries()
+	hs, errs := s.headers(ctx, entries)
 	for i, h := range hs {
-		switch {
+		switch errs[i] = s.confirmed(ctx, entries[i].Name(), errs[i]); {
 		case h.Signature != nil:
 			return &UnknownSigner{l.Name, h.Place.Name(), h.Signature.Key}
 		case errs[i] != nil && !IsDamage(errs[i]) && !errors.Is(errs[i], ErrNotFound):

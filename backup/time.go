@@ -59,7 +59,7 @@ func (s *Store) revisionAt(ctx context.Context, l *Lineage, t time.Time) (revisi
 func (s *Store) soundChains(ctx context.Context, l *Lineage, t time.Time) (chains []Chain, lost *lostFull, err error) {
 	_, errs := s.headers(ctx, l.Fulls)
 	for i, c := range l.Chains() {
-		switch {
+		switch errs[i] = s.confirmed(ctx, c.Full.Name(), errs[i]); {
 		case errs[i] == nil:
 			chains = append(chains, c)
 		case errors.Is(errs[i], ErrNotFound): // pruned since it was listed
