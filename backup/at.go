@@ -248,7 +248,7 @@ func (s *Store) newestLife(ctx context.Context, lineages []Lineage) (l Lineage, 
 	if len(all) == 0 {
 		return l, left, fmt.Errorf("%w of cluster %s that counts; %s", ErrEmpty, s.Cluster, doubt)
 	}
-	slices.SortStableFunc(all, func(a, b Lineage) int { return a.newestTime().Compare(b.newestTime()) })
+	slices.SortStableFunc(all, func(a, b Lineage) int { return a.Newest().Compare(b.Newest()) })
 	for _, life := range s.Lives {
 		for _, l := range all {
 			if l.Name == life {
@@ -298,15 +298,34 @@ func leftOut(left []Lineage) string {
 // anySigned reports whether a key that is trusted signed anything of a lineage.
 func (l Lineage) anySigned() bool { return l.sifted != nil && slices.ContainsFunc(l.listed, l.signed) }
 
-// newestTime is when the newest full was started, or without one when the newest change was received.
-func (l *Lineage) newestTime() time.Time {
-	newest := l.Newest()
-	for _, st := range l.Streams {
-		if len(l.Fulls) == 0 && st.End.After(newest) {
-			newest = st.End
+// Newest is when the newest full was started, or without one when the newest change was received. A name is anybody's: where headers were read, only
+// those count that can be read, and once something is signed, only what is. Without any, the names have to do.
+func (l *Lineage) Newest() time.Time {
+	signed := l.anySigned()
+	counts := func(e Entry) bool { return l.sifted == nil || l.signed(e) || !signed && l.seen[e.Name()].bad == nil }
+	var full, change, named time.Time
+	later := func(t *time.Time, than time.Time) {
+		if than.After(*t) {
+			*t = than
 		}
 	}
-	return newest
+	for _, f := range l.Fulls {
+		if later(&named, f.Time); counts(f) {
+			later(&full, f.Time)
+		}
+	}
+	for _, st := range l.Streams {
+		if counts(Entry{Place: st.Tail.Place}) {
+			later(&change, st.End)
+		}
+	}
+	switch {
+	case !full.IsZero():
+		return full
+	case !change.IsZero():
+		return change
+	}
+	return named
 }
 
 // onlyDeltas is the damage of a lineage that has deltas and no full: they are newer than all that the lives before it have.

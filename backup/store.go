@@ -122,16 +122,6 @@ type Lineage struct {
 	Files []Object `json:"files,omitempty"`
 }
 
-// Newest returns when the newest full was started; zero without one.
-func (l *Lineage) Newest() (t time.Time) {
-	for _, f := range l.Fulls {
-		if f.Time.After(t) {
-			t = f.Time
-		}
-	}
-	return t
-}
-
 // Clusters returns the names of the clusters that have backups in a bucket.
 func Clusters(ctx context.Context, b Bucket) ([]string, error) {
 	objects, err := b.List(ctx, "")
@@ -308,7 +298,7 @@ func (s *Store) names(ctx context.Context) ([]Lineage, error) {
 	return lineages, nil
 }
 
-// sortLineages puts the one with the newest full last.
+// sortLineages puts the newest one last, as far as clocks show which that is.
 func sortLineages(lineages []Lineage) {
 	slices.SortFunc(lineages, func(a, b Lineage) int {
 		return cmp.Or(a.Newest().Compare(b.Newest()), strings.Compare(a.Name, b.Name))
