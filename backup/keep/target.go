@@ -156,13 +156,16 @@ func (l *line) compare(ctx context.Context, store *backup.Store) error {
 	return nil
 }
 
-// list reads which objects of the lineage are in the target. That it fails is a trouble of its own: it may take too long.
+// list reads which objects of the lineage are in the target, without damaged fulls after the newest that is not. That it fails is a trouble of its own: it may take too long.
 func (l *line) list(ctx context.Context, store *backup.Store) (backup.Lineage, error) {
 	limited, cancel := context.WithTimeout(ctx, listLimit)
 	defer cancel()
 	late := time.AfterFunc(listLimit+probeGrace, l.hangs)
 	defer late.Stop()
 	lineage, err := store.Lineage(limited, l.lineage)
+	if err == nil {
+		err = leaveOutDamaged(limited, store, &lineage)
+	}
 	switch {
 	case err == nil:
 		l.settle("list")
