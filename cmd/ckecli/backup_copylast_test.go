@@ -4,12 +4,10 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 )
 
-// Of the newest full only the name counts for --last, and anybody's is the newest who may write to the target: what is copied can be restored from all the same, where
-// the error says that all undamaged objects were copied.
+// Bytes that are no backup are the newest full by their name. The last full is the one before: the copy can be restored from as the source can.
 func TestBackupCopy_TheLastFullsAreThoseThatCanBeRestored(t *testing.T) {
 	h := newBackedUpHouse(t)
 	files, err := filepath.Glob(filepath.Join(h.dir, "prod", "a1b2", "full", "*.cke"))
@@ -21,10 +19,7 @@ func TestBackupCopy_TheLastFullsAreThoseThatCanBeRestored(t *testing.T) {
 		t.Fatal(err)
 	}
 	out := filepath.Join(h.house.dir, "copy")
-	_, stderr := h.run(exitDamaged, "backup", "copy", h.url, "file://"+out, "--last", "1")
-	if !strings.Contains(stderr, "all undamaged objects were copied") {
-		t.Fatal(stderr)
-	}
+	h.run(exitDamaged, "backup", "copy", h.url, "file://"+out, "--last", "1")
 	h.run(exitDone, "backup", "extract", filepath.Join(h.house.dir, "here.db"), "--target", h.url)
 	h.run(exitDone, "backup", "extract", filepath.Join(h.house.dir, "there.db"), "--target", "file://"+out)
 }
