@@ -4,7 +4,6 @@ import (
 	"context"
 	"syscall"
 	"testing"
-	"time"
 
 	"filippo.io/age"
 
@@ -12,8 +11,8 @@ import (
 	"cke/backup/backuptest"
 )
 
-// The first sector of an old full cannot be read any more, or a rule of the store has moved it to an archive. A daemon that starts to lead continues the backups: the
-// newest full leads to all that is new.
+// The first sector of an old full cannot be read any more, or a rule of the store has moved it to an archive. A daemon that starts to lead continues the
+// backups: the newest full leads to all that is new.
 func TestKeeper_OneOldFullThatIsRefusedStopsNoBackups(t *testing.T) {
 	h := newHouse(t)
 	id, err := age.GenerateX25519Identity()
@@ -37,14 +36,5 @@ func TestKeeper_OneOldFullThatIsRefusedStopsNoBackups(t *testing.T) {
 		return nil
 	}}
 	last := h.put("x")
-	h.run()
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) {
-		s := h.keeper.Status()
-		if s != nil && hasFull(s) && s.Revision >= last {
-			return
-		}
-		if time.Now().After(end) {
-			t.Fatalf("%+v", s.Problem)
-		}
-	}
+	h.run().await("the change", func(s *cke.BackupStatus) bool { return hasFull(s) && s.Revision >= last && s.Lost == nil })
 }
