@@ -3,6 +3,7 @@ package backup
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 
 	"cke/internal/contain"
@@ -28,6 +29,19 @@ func (s *Store) Header(ctx context.Context, e Entry) (Header, error) {
 		return h, fmt.Errorf("%s: %w", e.Name(), damaged("it has %d bytes instead of %d", e.Size, h.Size))
 	}
 	return h, s.judgeFormat(err)
+}
+
+// eachHeader reads the headers of many objects, and has not more than atOnce of them in memory. An error of do ends it.
+func (s *Store) eachHeader(ctx context.Context, entries []Entry, do func(e Entry, h Header, err error) error) error {
+	for some := range slices.Chunk(entries, atOnce) {
+		hs, errs := s.headers(ctx, some)
+		for i, e := range some {
+			if err := do(e, hs[i], errs[i]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // headers reads the headers of many objects at once. errs[i] is set where one could not be read.

@@ -140,17 +140,15 @@ func (s *Store) origins(ctx context.Context, lineages []Lineage) ([]*Origin, err
 			}
 		}
 		read := func(fulls []Entry) error {
-			hs, errs := s.headers(ctx, fulls)
-			for j, h := range hs {
+			return s.eachHeader(ctx, fulls, func(_ Entry, h Header, err error) error {
 				switch {
-				case IsDamage(errs[j]):
-				case errs[j] != nil:
-					return errs[j]
-				default:
+				case IsDamage(err):
+					return nil
+				case err == nil:
 					take(h)
 				}
-			}
-			return nil
+				return err
+			})
 		}
 		fulls := l.Fulls
 		if !judging && len(fulls) > 0 {

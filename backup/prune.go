@@ -127,18 +127,20 @@ func (s *Store) readEnds(ctx context.Context, l *Lineage, going []Removal) error
 				entries = append(entries, d)
 			}
 		}
-		hs, errs := s.headers(ctx, entries)
 		st.ends = make(map[string]int64, len(entries))
-		for j, h := range hs {
-			switch errs[j] = s.confirmed(ctx, entries[j].Name(), errs[j]); {
-			case errs[j] == nil:
-				st.ends[entries[j].Name()] = h.Last
+		if err := s.eachHeader(ctx, entries, func(e Entry, h Header, err error) error {
+			switch err = s.confirmed(ctx, e.Name(), err); {
+			case err == nil:
+				st.ends[e.Name()] = h.Last
 				if h.Base != nil {
 					bases[h.Base.Object] = true
 				}
-			case !IsDamage(errs[j]) && !errors.Is(errs[j], ErrNotFound):
-				return errs[j]
+			case !IsDamage(err) && !errors.Is(err, ErrNotFound):
+				return err
 			}
+			return nil
+		}); err != nil {
+			return err
 		}
 	}
 	return s.allListed(ctx, l, bases)
@@ -153,23 +155,25 @@ func (s *Store) judgeFulls(ctx context.Context, l *Lineage) (*Verified, error) {
 		return nil, err
 	}
 	l.useless = map[string]string{}
-	hs, errs := s.headers(ctx, l.Fulls)
 	users, gone := map[string]UsersState{}, map[string]bool{}
-	for i, f := range l.Fulls {
-		errs[i] = s.confirmed(ctx, f.Name(), errs[i])
-		if errs[i] == nil && (!s.judges() || s.trusts(hs[i].Signature)) {
-			users[f.Name()] = hs[i].Users()
+	if err := s.eachHeader(ctx, l.Fulls, func(f Entry, h Header, err error) error {
+		err = s.confirmed(ctx, f.Name(), err)
+		if err == nil && (!s.judges() || s.trusts(h.Signature)) {
+			users[f.Name()] = h.Users()
 		}
 		switch {
-		case IsDamage(errs[i]):
+		case IsDamage(err):
 			l.useless[f.Name()] = "damaged, does not count"
-		case errors.Is(errs[i], ErrNotFound): // the listing is older
+		case errors.Is(err, ErrNotFound): // the listing is older
 			gone[f.Name()] = true
-		case errs[i] != nil:
-			return nil, errs[i]
+		case err != nil:
+			return err
 		case slices.Contains(d.wrong, f.ID()):
 			l.useless[f.Name()] = "found wrong by a restore drill, does not count"
 		}
+		return nil
+	}); err != nil {
+		return nil, err
 	}
 	going := func(f Entry) bool { return gone[f.Name()] }
 	l.Fulls = slices.DeleteFunc(l.Fulls, going)
@@ -399,12 +403,6 @@ func (s *Store) planDelete(ctx context.Context, id string, force bool) (*Lineage
 		}
 	}
 	return nil, nil, fmt.Errorf("full backup %s: %w", id, ErrNotFound)
-}
-
-// lineageOf is the lineage of a full, by its ID.
-func lineageOf(id string) string {
-	lineage, _, _ := strings.Cut(id, "/")
-	return lineage
 }
 
 // instead are the fulls that can take the place of one, by revision; none for one that counts for nothing itself.

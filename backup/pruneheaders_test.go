@@ -32,8 +32,8 @@ func (b *peak) Open(ctx context.Context, name string, offset, length int64) (io.
 	return b.shelf.Open(ctx, name, offset, length)
 }
 
-// Who can create objects in a target can forge fulls that claim to be from before the first signed one: these count. A prune, which each daemon does after each
-// full, reads their headers, of 64 KiB that take half a MiB each. It must not have those of all of them in memory at once.
+// Forged fulls that claim to be from before the first signed one count. A prune reads their headers, which take half a MiB each, and does not have
+// those of all of them in memory at once.
 func TestPrune_ForgedOlderFullsTakeLittleMemory(t *testing.T) {
 	const forged, most = 400, 64 << 20
 	b, signer := &peak{shelf: newShelf()}, newSigner(t)

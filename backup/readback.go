@@ -265,17 +265,15 @@ func (s *Store) vettedToDelete(ctx context.Context, l *Lineage) error {
 		}
 		return nil
 	}
-	entries := l.entries()
-	hs, errs := s.headers(ctx, entries)
-	for i, h := range hs {
-		switch errs[i] = s.confirmed(ctx, entries[i].Name(), errs[i]); {
+	return s.eachHeader(ctx, l.entries(), func(e Entry, h Header, err error) error {
+		switch err = s.confirmed(ctx, e.Name(), err); {
 		case h.Signature != nil:
 			return &UnknownSigner{l.Name, h.Place.Name(), h.Signature.Key}
-		case errs[i] != nil && !IsDamage(errs[i]) && !errors.Is(errs[i], ErrNotFound):
-			return errs[i]
+		case err != nil && !IsDamage(err) && !errors.Is(err, ErrNotFound):
+			return err
 		}
-	}
-	return nil
+		return nil
+	})
 }
 
 // deletable are the lineages of which something may be deleted, and why that is not so of the others.

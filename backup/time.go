@@ -60,7 +60,11 @@ func (s *Store) revisionAt(ctx context.Context, l *Lineage, t time.Time) (revisi
 // soundChains are the chains of the fulls whose headers can be read: of the others the names are anybody's, and their times decide nothing.
 // lost is the newest of those others that by its name had been started at a time; nil: there is none.
 func (s *Store) soundChains(ctx context.Context, l *Lineage, t time.Time) (chains []Chain, lost *lostFull, err error) {
-	_, errs := s.headersOrUnreadable(ctx, l.Fulls)
+	var errs []error
+	for some := range slices.Chunk(l.Fulls, atOnce) {
+		_, of := s.headersOrUnreadable(ctx, some)
+		errs = append(errs, of...)
+	}
 	for i, c := range l.Chains() {
 		switch errs[i] = s.confirmed(ctx, c.Full.Name(), errs[i]); {
 		case errs[i] == nil:
