@@ -77,7 +77,7 @@ func leftOut(left []Lineage) string {
 // anySigned reports whether a key that is trusted signed anything of a lineage.
 func (l Lineage) anySigned() bool { return l.sifted != nil && slices.ContainsFunc(l.listed, l.signed) }
 
-// Newest is when the newest full was started, or without one when the newest change was received. A name is anybody's: where headers were read, only
+// Newest is when the newest full was started, or without one when the newest change was received. Any client can write a name: where headers were read, only
 // those count that can be read, and once something is signed, only what is. Without any, the names have to do.
 func (l *Lineage) Newest() time.Time {
 	signed := l.anySigned()

@@ -14,7 +14,7 @@ import (
 // damage of that object for whoever reads, and is neither recorded nor remembered. Nothing is deleted from a lineage that has such an object.
 var errUnreadable = errors.New("the target lists it and does not let it be read, but lets others be read")
 
-// Unreadable is the damage of the object of the lineage that goes furthest of those that the target does not let be read, and the revision up to which it
+// Unreadable is the damage of the object that goes furthest of those that the target does not let be read, and the revision up to which it
 // may go; nil: none is known.
 func (l *Lineage) Unreadable() (last int64, damage error) {
 	if l.sifted == nil {
