@@ -301,6 +301,9 @@ func (s *Store) copyObject(ctx context.Context, dst Bucket, name string, there O
 	if err = s.confirmed(ctx, name, err); errors.Is(err, ErrNotFound) {
 		return 0, errGone
 	}
+	if errors.Is(err, errListed) {
+		err = damaged("%w", errListed)
+	}
 	if err != nil {
 		return 0, &CopyError{Err: err}
 	}

@@ -2,6 +2,7 @@ package backup
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -31,11 +32,15 @@ func (s *Store) Header(ctx context.Context, e Entry) (Header, error) {
 	return h, s.judgeFormat(err)
 }
 
-// eachHeader reads the headers of many objects, and has not more than atOnce of them in memory. An error of do ends it.
+// eachHeader reads the headers of many objects, twice where one is not found: once may be a fault on the way. It has not more than atOnce of them in
+// memory. An error of do ends it.
 func (s *Store) eachHeader(ctx context.Context, entries []Entry, do func(e Entry, h Header, err error) error) error {
 	for some := range slices.Chunk(entries, atOnce) {
 		hs, errs := s.headers(ctx, some)
 		for i, e := range some {
+			if errors.Is(errs[i], ErrNotFound) {
+				hs[i], errs[i] = s.Header(ctx, e)
+			}
 			if err := do(e, hs[i], errs[i]); err != nil {
 				return err
 			}

@@ -36,7 +36,7 @@ func fullsAround(t *testing.T, by *Signer) (b *once, s *Store, first Header) {
 	}
 	last := fullHead(160, by)
 	last.After = before
-	b.put(t, last)
+	last = b.put(t, last)
 	h := deltaHead(101, 3, 161, 180, by)
 	h.After, h.Base = before, last.Link()
 	b.put(t, h)
@@ -135,5 +135,15 @@ func TestFind_ATimeAfterAFullThatIsNotFoundOnce(t *testing.T) {
 	b.name = last.Place.Name()
 	if f, err := s.Find(t.Context(), at); err == nil && f.Revision != 160 {
 		t.Errorf("%+v, %v", f, err)
+	}
+}
+
+// A copy names such an object, and copies the others.
+func TestCopy_AnObjectThatIsNotFoundOnceIsNamed(t *testing.T) {
+	b, s, first := fullsAround(t, newSigner(t))
+	b.name = first.Place.Name()
+	done, err := s.Copy(t.Context(), newShelf(), CopyFilter{})
+	if !IsDamage(err) || len(done.Problems) != 1 || done.Problems[0].Object != first.Place.Name() {
+		t.Errorf("%+v, %v", done, err)
 	}
 }

@@ -129,7 +129,7 @@ func (s *Store) readEnds(ctx context.Context, l *Lineage, going []Removal) error
 		}
 		st.ends = make(map[string]int64, len(entries))
 		if err := s.eachHeader(ctx, entries, func(e Entry, h Header, err error) error {
-			switch err = s.confirmed(ctx, e.Name(), err); {
+			switch {
 			case err == nil:
 				st.ends[e.Name()] = h.Last
 				if h.Base != nil {

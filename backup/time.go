@@ -70,7 +70,7 @@ func (s *Store) soundChains(ctx context.Context, l *Lineage, t time.Time) (chain
 		case errs[i] == nil:
 			chains = append(chains, c)
 		case errors.Is(errs[i], ErrNotFound): // pruned since it was listed
-		case !IsDamage(errs[i]):
+		case !IsDamage(errs[i]) && !errors.Is(errs[i], errListed):
 			return nil, nil, errs[i]
 		case !c.Full.Time.After(t):
 			lost = &lostFull{DamagedError{Object: c.Full.Name(), Err: errs[i]}, c.Full.Revision}
