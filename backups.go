@@ -11,7 +11,8 @@ import (
 const DefaultCompactionEvents = 1_000_000
 
 // Backups takes and maintains the backups of one cluster, concurrently with everything else. No call waits longer
-// than its context. An *Error with CodeNotBackedUp says that there is no target, or why no backups are taken now.
+// than its context. An *Error with CodeNotBackedUp says that there is no target (ErrNoTarget), or why no backups are taken
+// now.
 type Backups interface {
 	// Full takes a full that starts after the call and returns once it is stored.
 	Full(ctx context.Context) (StoredBackup, error)

@@ -18,10 +18,12 @@ var (
 	ErrCompacted   = errors.New("already compacted")
 	// ErrMalformed: what was read cannot be decoded, now or later.
 	ErrMalformed = errors.New("malformed")
+	// ErrNoTarget: the cluster file declares no backup target. No target's own error is this one.
+	ErrNoTarget = errors.New("no backup target is declared")
 )
 
 // sentinels tell programs, and say nothing to people that a message around them does not.
-var sentinels = []error{ErrNotFound, ErrConflict, ErrDeposed, ErrDataMissing, ErrUnreachable, ErrNotReady, ErrCompacted}
+var sentinels = []error{ErrNotFound, ErrConflict, ErrDeposed, ErrDataMissing, ErrUnreachable, ErrNotReady, ErrCompacted, ErrNoTarget}
 
 // Code is the stable name of an error or a problem, as "CKE104"; `ckecli help CODE` explains it.
 type Code string

@@ -298,8 +298,11 @@ func (s *Store) copyPruning(ctx context.Context, dst Bucket, l *Lineage) error {
 // copyObject copies one object, unless it is there already.
 func (s *Store) copyObject(ctx context.Context, dst Bucket, name string, there Object, present bool) (int64, error) {
 	c, err := s.content(ctx, name)
-	if errors.Is(err, ErrNotFound) {
+	if err = s.confirmed(ctx, name, err); errors.Is(err, ErrNotFound) {
 		return 0, errGone
+	}
+	if errors.Is(err, errListed) {
+		err = damaged("%w", errListed)
 	}
 	if err != nil {
 		return 0, &CopyError{Err: err}

@@ -3,6 +3,7 @@ package backup
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 )
@@ -35,7 +36,7 @@ func (s *Store) Diverged(ctx context.Context, lineage string) (found *Divergence
 		return nil, false, err
 	}
 	data, err := s.readFile(ctx, name)
-	if err != nil && !IsDamage(err) {
+	if err = s.confirmed(ctx, name, err); err != nil && !IsDamage(err) && !errors.Is(err, errListed) {
 		return nil, false, ignoreMissingObject(err)
 	}
 	var d Divergence

@@ -143,8 +143,7 @@ func (s *Store) deletedMeanwhile(ctx context.Context, err error) string {
 	if !errors.Is(err, errMissing) || !errors.As(err, &d) {
 		return ""
 	}
-	there, err := s.Bucket.List(ctx, d.Object)
-	if err != nil || slices.ContainsFunc(there, func(o Object) bool { return o.Name == d.Object }) {
+	if listed, err := s.lists(ctx, d.Object); err != nil || listed {
 		return ""
 	}
 	return d.Object

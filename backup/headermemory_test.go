@@ -81,3 +81,26 @@ func TestLineages_WhatIsWrongWithForgedHeadersTakesLittleMemory(t *testing.T) {
 		})
 	}
 }
+
+// A key in base64 may have line ends anywhere, which decoding skips. No forged key is kept, or quoted, with 30 KiB of them.
+func TestLineages_KeysOfForgedHeadersTakeLittleMemory(t *testing.T) {
+	const forged, most = 400, 8 << 20
+	theirs := newSigner(t)
+	theirs.public = theirs.public[:4] + PublicKey(strings.Repeat("\n", 30<<10)) + theirs.public[4:]
+	all, took := listedBeside(t, forged, func(h Header) ([]byte, error) {
+		doc, err := json.Marshal(h)
+		if err != nil {
+			return nil, err
+		}
+		return theirs.signed(doc)
+	})
+	for name, v := range all[0].seen {
+		if v.bad == nil && len(v.by) > 44 || v.bad != nil && len(v.bad.Error()) > 1000 {
+			t.Fatalf("%s: a key of %d bytes, %v", name, len(v.by), v.bad)
+		}
+	}
+	if took > most {
+		t.Errorf("a list with %d forged fulls holds %d MiB, %d KiB for each", forged, took>>20, took>>10/forged)
+	}
+	runtime.KeepAlive(all)
+}

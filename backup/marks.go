@@ -152,6 +152,9 @@ func (s *Store) marks(ctx context.Context, lineage string, kind FileKind) (marks
 		}
 		m := mark{kind: kind, at: timeOf(name)}
 		data, err := s.readFile(ctx, name)
+		if err = s.confirmed(ctx, name, err); errors.Is(err, errListed) {
+			err = &DamagedError{Object: name, Err: damaged("%w", err)}
+		}
 		if err == nil {
 			if bad := json.Unmarshal(data, &m); bad != nil {
 				err = &DamagedError{Object: name, Err: damaged("it is not a mark of a restore drill: %w", bad)}

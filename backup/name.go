@@ -101,3 +101,9 @@ func CheckNames(cluster, lineage string) error {
 	}
 	return nil
 }
+
+// lineageOf is the lineage of a full, by its ID.
+func lineageOf(id string) string {
+	lineage, _, _ := strings.Cut(id, "/")
+	return lineage
+}

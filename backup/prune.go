@@ -127,18 +127,20 @@ func (s *Store) readEnds(ctx context.Context, l *Lineage, going []Removal) error
 				entries = append(entries, d)
 			}
 		}
-		hs, errs := s.headers(ctx, entries)
 		st.ends = make(map[string]int64, len(entries))
-		for j, h := range hs {
+		if err := s.eachHeader(ctx, entries, func(e Entry, h Header, err error) error {
 			switch {
-			case errs[j] == nil:
-				st.ends[entries[j].Name()] = h.Last
+			case err == nil:
+				st.ends[e.Name()] = h.Last
 				if h.Base != nil {
 					bases[h.Base.Object] = true
 				}
-			case !IsDamage(errs[j]) && !errors.Is(errs[j], ErrNotFound):
-				return errs[j]
+			case !IsDamage(err) && !errors.Is(err, ErrNotFound):
+				return err
 			}
+			return nil
+		}); err != nil {
+			return err
 		}
 	}
 	return s.allListed(ctx, l, bases)
@@ -153,24 +155,31 @@ func (s *Store) judgeFulls(ctx context.Context, l *Lineage) (*Verified, error) {
 		return nil, err
 	}
 	l.useless = map[string]string{}
-	hs, errs := s.headers(ctx, l.Fulls)
 	users, gone := map[string]UsersState{}, map[string]bool{}
-	for i, f := range l.Fulls {
-		if errs[i] == nil && (!s.judges() || s.trusts(hs[i].Signature)) {
-			users[f.Name()] = hs[i].Users()
+	if err := s.eachHeader(ctx, l.Fulls, func(f Entry, h Header, err error) error {
+		err = s.confirmed(ctx, f.Name(), err)
+		if err == nil && (!s.judges() || s.trusts(h.Signature)) {
+			users[f.Name()] = h.Users()
 		}
 		switch {
-		case IsDamage(errs[i]):
+		case IsDamage(err):
 			l.useless[f.Name()] = "damaged, does not count"
-		case errors.Is(errs[i], ErrNotFound): // the listing is older
+		case errors.Is(err, ErrNotFound): // the listing is older
 			gone[f.Name()] = true
-		case errs[i] != nil:
-			return nil, errs[i]
+		case err != nil:
+			return err
 		case slices.Contains(d.wrong, f.ID()):
 			l.useless[f.Name()] = "found wrong by a restore drill, does not count"
 		}
+		return nil
+	}); err != nil {
+		return nil, err
 	}
-	l.Fulls = slices.DeleteFunc(l.Fulls, func(f Entry) bool { return gone[f.Name()] })
+	going := func(f Entry) bool { return gone[f.Name()] }
+	l.Fulls = slices.DeleteFunc(l.Fulls, going)
+	if l.sifted != nil { // see allListed
+		l.listed = slices.DeleteFunc(slices.Clone(l.listed), going)
+	}
 	slices.SortStableFunc(l.Fulls, func(a, b Entry) int { // whatever the clocks, the newest is the one with the newest users
 		return cmp.Or(cmp.Compare(a.Revision, b.Revision), users[a.Name()].Compare(users[b.Name()]))
 	})
@@ -292,11 +301,11 @@ func (s *Store) remove(ctx context.Context, lock *lock, name string) (gone bool,
 	if err = s.Bucket.Delete(ctx, name); err == nil || errors.Is(err, ErrProtected) {
 		return err == nil, err
 	}
-	left, lookErr := s.Bucket.List(ctx, name)
-	if lookErr != nil {
+	listed, lookErr := s.lists(ctx, name)
+	switch {
+	case lookErr != nil:
 		return false, err // the target does not answer
-	}
-	if !slices.ContainsFunc(left, func(o Object) bool { return o.Name == name }) {
+	case !listed:
 		return true, nil
 	}
 	return false, fmt.Errorf("%w: %w", errRefused, err)
@@ -394,12 +403,6 @@ func (s *Store) planDelete(ctx context.Context, id string, force bool) (*Lineage
 		}
 	}
 	return nil, nil, fmt.Errorf("full backup %s: %w", id, ErrNotFound)
-}
-
-// lineageOf is the lineage of a full, by its ID.
-func lineageOf(id string) string {
-	lineage, _, _ := strings.Cut(id, "/")
-	return lineage
 }
 
 // instead are the fulls that can take the place of one, by revision; none for one that counts for nothing itself.

@@ -252,7 +252,10 @@ func (s *Store) vettedToDelete(ctx context.Context, l *Lineage) error {
 		return nil
 	}
 	if s.judges() {
-		if err := s.vetted(ctx, l, (*Lineage).entries); err != nil || l.first < math.MaxInt64 {
+		if err := s.vetted(ctx, l, (*Lineage).entries); err != nil {
+			return err
+		}
+		if _, err := l.Unreadable(); err != nil || l.first < math.MaxInt64 {
 			return err
 		}
 		for _, e := range l.listed {
@@ -262,16 +265,15 @@ func (s *Store) vettedToDelete(ctx context.Context, l *Lineage) error {
 		}
 		return nil
 	}
-	hs, errs := s.headers(ctx, l.entries())
-	for i, h := range hs {
+	return s.eachHeader(ctx, l.entries(), func(_ Entry, h Header, err error) error {
 		switch {
 		case h.Signature != nil:
 			return &UnknownSigner{l.Name, h.Place.Name(), h.Signature.Key}
-		case errs[i] != nil && !IsDamage(errs[i]) && !errors.Is(errs[i], ErrNotFound):
-			return errs[i]
+		case err != nil && !IsDamage(err) && !errors.Is(err, ErrNotFound):
+			return err
 		}
-	}
-	return nil
+		return nil
+	})
 }
 
 // deletable are the lineages of which something may be deleted, and why that is not so of the others.

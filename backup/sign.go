@@ -88,11 +88,19 @@ func TrustedBy(ids []age.Identity, named []string) (keys []PublicKey, anyone boo
 
 // parsePublicKey parses a key as `ckecli` shows it.
 func parsePublicKey(text string) (PublicKey, error) {
-	data, err := base64.StdEncoding.DecodeString(text)
-	if err != nil || len(data) != ed25519.PublicKeySize {
+	if PublicKey(text).bytes() == nil {
 		return "", fmt.Errorf("%q is not a signing key: want the 44 characters that `ckecli backup extract` shows", text)
 	}
 	return PublicKey(text), nil
+}
+
+// bytes is the key itself; nil: it is none. Decoding skips line ends, of which a forged one may have many.
+func (k PublicKey) bytes() ed25519.PublicKey {
+	key, err := base64.StdEncoding.DecodeString(string(k))
+	if err != nil || len(key) != ed25519.PublicKeySize || len(k) != base64.StdEncoding.EncodedLen(len(key)) {
+		return nil
+	}
+	return key
 }
 
 // Signature is the key that an object is signed with, and the proof.
@@ -107,8 +115,7 @@ func (s *Signer) sign(what string, data []byte) Signature {
 
 // verify refuses a signature that is not that key's, of that data.
 func (g Signature) verify(what string, data []byte) error {
-	key, err := base64.StdEncoding.DecodeString(string(g.Key))
-	if err != nil || len(key) != ed25519.PublicKeySize || !ed25519.Verify(key, append([]byte(what), data...), g.Value) {
+	if key := g.Key.bytes(); key == nil || !ed25519.Verify(key, append([]byte(what), data...), g.Value) {
 		return damaged("its signature is invalid")
 	}
 	return nil

@@ -48,7 +48,7 @@ func (s *Store) newestOf(ctx context.Context, files []Object) (name string, trus
 			if there != nil && !there[signatureOf(o.Name)] {
 				continue
 			}
-			if trusted, err = s.signedFile(ctx, o.Name); err != nil || trusted {
+			if trusted, err = s.signedTwice(ctx, listedFile{o, true, true}); err != nil || trusted {
 				return o.Name, trusted, err
 			}
 		}

@@ -8,7 +8,6 @@ import (
 	"path"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"filippo.io/age"
@@ -123,16 +122,6 @@ type Lineage struct {
 	Files []Object `json:"files,omitempty"`
 }
 
-// Newest returns when the newest full was started; zero without one.
-func (l *Lineage) Newest() (t time.Time) {
-	for _, f := range l.Fulls {
-		if f.Time.After(t) {
-			t = f.Time
-		}
-	}
-	return t
-}
-
 // Clusters returns the names of the clusters that have backups in a bucket.
 func Clusters(ctx context.Context, b Bucket) ([]string, error) {
 	objects, err := b.List(ctx, "")
@@ -158,7 +147,11 @@ func (s *Store) Lineages(ctx context.Context) ([]Lineage, error) {
 			return lineages, err
 		}
 	}
-	return s.look(ctx)
+	lineages, err := s.look(ctx)
+	if errors.Is(err, ErrNotFound) { // that is no answer to what a caller searches for
+		err = fmt.Errorf("the target does not have what it lists: %v", err)
+	}
+	return lineages, err
 }
 
 // lookAgain is how often a listing is repeated that was outdated before it was read.
@@ -305,7 +298,7 @@ func (s *Store) names(ctx context.Context) ([]Lineage, error) {
 	return lineages, nil
 }
 
-// sortLineages puts the one with the newest full last.
+// sortLineages puts the newest one last, as far as clocks show which that is.
 func sortLineages(lineages []Lineage) {
 	slices.SortFunc(lineages, func(a, b Lineage) int {
 		return cmp.Or(a.Newest().Compare(b.Newest()), strings.Compare(a.Name, b.Name))
@@ -409,42 +402,4 @@ func (s *Store) findEnd(ctx context.Context, l *Lineage, st *Stream) error {
 		st.Damage = &DamagedError{Object: d.Name(), Err: err}
 	}
 	return nil
-}
-
-// headerIn is Header, of what may have been read already when the lineage was.
-func (s *Store) headerIn(ctx context.Context, l *Lineage, e Entry) (Header, error) {
-	if l.sifted != nil {
-		if v := l.seen[e.Name()]; v.bad != nil {
-			return Header{}, v.bad
-		} else if v.head != nil {
-			return *v.head, nil
-		}
-	}
-	return s.Header(ctx, e)
-}
-
-// Header reads the header of a listed object. An object whose size differs from that in its header is damaged; the header
-// is returned anyway.
-func (s *Store) Header(ctx context.Context, e Entry) (Header, error) {
-	h, err := ReadHeader(ctx, s.Bucket, e.Place)
-	if err == nil && h.Size != e.Size {
-		return h, fmt.Errorf("%s: %w", e.Name(), damaged("it has %d bytes instead of %d", e.Size, h.Size))
-	}
-	return h, s.judgeFormat(err)
-}
-
-// headers reads the headers of many objects at once. errs[i] is set where one could not be read.
-func (s *Store) headers(ctx context.Context, entries []Entry) (hs []Header, errs []error) {
-	hs, errs = make([]Header, len(entries)), make([]error, len(entries))
-	var wg sync.WaitGroup
-	free := make(chan struct{}, parallel)
-	for i, e := range entries {
-		free <- struct{}{}
-		wg.Go(contain.Work(func() {
-			defer func() { <-free }()
-			hs[i], errs[i] = s.Header(ctx, e)
-		}, func(err error) { errs[i] = err }))
-	}
-	wg.Wait()
-	return hs, errs
 }

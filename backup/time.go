@@ -18,6 +18,9 @@ func (s *Store) revisionAt(ctx context.Context, l *Lineage, t time.Time) (revisi
 	if err != nil {
 		return 0, nil, err
 	}
+	if l.sifted == nil && lost != nil && errors.Is(lost, errUnreadable) { // else see left
+		defer func() { note = append(note, unreadableNote(lost.Err)) }()
+	}
 	var base *Chain
 	for i := range chains {
 		if chains[i].Full.Time.After(t) {
@@ -57,13 +60,17 @@ func (s *Store) revisionAt(ctx context.Context, l *Lineage, t time.Time) (revisi
 // soundChains are the chains of the fulls whose headers can be read: of the others the names are anybody's, and their times decide nothing.
 // lost is the newest of those others that by its name had been started at a time; nil: there is none.
 func (s *Store) soundChains(ctx context.Context, l *Lineage, t time.Time) (chains []Chain, lost *lostFull, err error) {
-	_, errs := s.headers(ctx, l.Fulls)
+	var errs []error
+	for some := range slices.Chunk(l.Fulls, atOnce) {
+		_, of := s.headersOrUnreadable(ctx, some)
+		errs = append(errs, of...)
+	}
 	for i, c := range l.Chains() {
-		switch {
+		switch errs[i] = s.confirmed(ctx, c.Full.Name(), errs[i]); {
 		case errs[i] == nil:
 			chains = append(chains, c)
 		case errors.Is(errs[i], ErrNotFound): // pruned since it was listed
-		case !IsDamage(errs[i]):
+		case !IsDamage(errs[i]) && !errors.Is(errs[i], errListed):
 			return nil, nil, errs[i]
 		case !c.Full.Time.After(t):
 			lost = &lostFull{DamagedError{Object: c.Full.Name(), Err: errs[i]}, c.Full.Revision}

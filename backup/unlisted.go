@@ -40,6 +40,31 @@ func (s *Store) allListed(ctx context.Context, l *Lineage, fulls map[string]bool
 	return nil
 }
 
+// errListed: nothing shows that an object is gone.
+var errListed = errors.New("the target lists it and does not find it")
+
+// confirmed is the error of reading a listed object, or errListed in place of ErrNotFound if another listing has it, too: once may be a fault of
+// the target, and nothing may be concluded from that.
+func (s *Store) confirmed(ctx context.Context, name string, err error) error {
+	if !errors.Is(err, ErrNotFound) {
+		return err
+	}
+	listed, failed := s.lists(ctx, name)
+	switch {
+	case failed != nil:
+		return failed
+	case listed:
+		return fmt.Errorf("%s: %w", name, errListed)
+	}
+	return err
+}
+
+// lists reports whether a listing has an object.
+func (s *Store) lists(ctx context.Context, name string) (bool, error) {
+	objects, err := s.Bucket.List(ctx, name)
+	return slices.ContainsFunc(objects, func(o Object) bool { return o.Name == name }), err
+}
+
 // proved are the fulls that drills found right, by name, of which the deltas are kept.
 func (v *Verified) proved(cluster string) map[string]bool {
 	names := map[string]bool{}

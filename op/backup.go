@@ -75,7 +75,7 @@ func lastBackup(ctx context.Context, e Env) error {
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
-	case errors.Is(err, cke.ErrNotFound):
+	case errors.Is(err, cke.ErrNoTarget):
 		e.Note("the cluster file declares no backup target")
 		return nil
 	}

@@ -3,6 +3,7 @@ package op_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
 	"testing"
@@ -97,6 +98,7 @@ func (d dangerous) Stages() []op.Stage {
 
 func TestLastBackup_HoldsUpForABoundedTimeAndNotWithoutNeed(t *testing.T) {
 	gone := &cke.Error{Code: cke.CodeTarget, What: "the target is gone"}
+	missing := &cke.Error{Code: cke.CodeTarget, What: "not known to be there", Err: fmt.Errorf("open the object: %w", cke.ErrNotFound)}
 	stale := sound()
 	stale.Lag = 3600
 	cut := sound()
@@ -107,11 +109,12 @@ func TestLastBackup_HoldsUpForABoundedTimeAndNotWithoutNeed(t *testing.T) {
 		note    string
 	}{
 		"no backups":                  {nil, true, "no backups are taken"},
-		"no target":                   {&fakeBackups{err: &cke.Error{Code: cke.CodeNotBackedUp, Err: cke.ErrNotFound}}, true, "declares no backup target"},
+		"no target":                   {&fakeBackups{err: &cke.Error{Code: cke.CodeNotBackedUp, Err: cke.ErrNoTarget}}, true, "declares no backup target"},
 		"stored":                      {&fakeBackups{stored: cke.StoredBackup{Revision: 12}, status: sound()}, true, "all is stored, up to revision 12"},
 		"not stored, and fresh":       {&fakeBackups{err: gone, status: sound()}, true, "the target is gone; the existing backup is fresh, up to revision 12"},
 		"the target hangs, and fresh": {&fakeBackups{hang: true, status: sound()}, true, "deadline"},
 		"not stored, and old":         {&fakeBackups{err: gone, status: stale}, false, ""},
+		"an object is not found":      {&fakeBackups{err: missing, status: stale}, false, ""},
 		"stored behind a gap":         {&fakeBackups{status: cut}, false, ""},
 		"nothing known":               {&fakeBackups{err: gone}, false, ""},
 	} {

@@ -94,6 +94,8 @@ func (w *chores) putBeside(ctx context.Context) error {
 
 func (w *chores) olderDue(now time.Time) bool {
 	d, _ := w.l.noted()
+	w.l.mu.Lock() // a prune compares, too, beside the others
+	defer w.l.mu.Unlock()
 	return d != w.read || now.Sub(w.readAt).Abs() >= besideEvery
 }
 
@@ -145,6 +147,8 @@ func (w *chores) readBeside(ctx context.Context) (identity []byte, err error) {
 	if lacks == nil && f.Trusted {
 		w.l.has(f.Sum)
 	}
+	w.l.mu.Lock()
+	defer w.l.mu.Unlock()
 	w.read, w.readAt = d, w.l.c.Now()
 	return identity, nil
 }

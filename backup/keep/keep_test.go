@@ -253,7 +253,7 @@ func TestKeeper_SaysWhyItTakesNone(t *testing.T) {
 		t.Helper()
 		_, err := h.keeper.Full(t.Context())
 		var e *cke.Error
-		if !errors.As(err, &e) || e.Code != cke.CodeNotBackedUp || !strings.Contains(strings.Join(e.Facts, " "), words) || errors.Is(err, cke.ErrNotFound) != undeclared {
+		if !errors.As(err, &e) || e.Code != cke.CodeNotBackedUp || !strings.Contains(strings.Join(e.Facts, " "), words) || errors.Is(err, cke.ErrNoTarget) != undeclared {
 			t.Errorf("%v does not say %q", err, words)
 		}
 	}

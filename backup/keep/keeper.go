@@ -277,7 +277,7 @@ func (k *Keeper) ready() (*line, *take.Taker, error) {
 	e := &cke.Error{Code: cke.CodeNotBackedUp, What: "no backups are taken of " + k.c.Cluster, Unchanged: true}
 	switch {
 	case k.known && k.wanted.Spec.Cluster.Backup.Target == "":
-		e.Facts, e.Try, e.Err = []string{"its file declares no backup target"}, "declare backup: {target: …}, and: ckecli cluster set FILE", cke.ErrNotFound
+		e.Facts, e.Try, e.Err = []string{"its file declares no backup target"}, "declare backup: {target: …}, and: ckecli cluster set FILE", cke.ErrNoTarget
 	case k.known && k.wanted.Idle != "":
 		e.Facts = []string{k.wanted.Idle}
 	case k.fault != nil:

@@ -344,8 +344,11 @@ func (l *line) survey(ctx context.Context, store *backup.Store, m *backup.Marked
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	defer l.news()
 	before := max(l.reached, l.recorded)
+	if err := mayLead(lineage, before); err != nil {
+		return err
+	}
+	defer l.news()
 	l.delta, l.verified, l.drilled = cke.StoredBackup{}, nil, time.Time{}
 	l.known, l.doubt, l.pruneDue = true, false, l.backup.Retention != cke.Retention{}
 	if l.begun.IsZero() {

@@ -270,7 +270,7 @@ func (l *line) complete(ctx context.Context) error {
 	}
 	now := l.c.Now()
 	l.mu.Lock()
-	just := !l.doubt && now.Sub(l.completed) < completeFor
+	just := !l.doubt && backup.Since(l.completed, now) < completeFor
 	l.mu.Unlock()
 	if just {
 		return nil

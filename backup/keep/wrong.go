@@ -19,13 +19,30 @@ func (l *line) read(ctx context.Context, store *backup.Store) (lineage backup.Li
 	if err != nil {
 		return lineage, nil, fmt.Errorf("read the target: %w", err)
 	}
+	_ = leaveOutDamaged(ctx, store, &lineage) // the Taker reads it, too
+	return lineage, wrong, nil
+}
+
+// leaveOutDamaged removes those fulls after the newest one whose header can be read and whose size is as it says. The error is one of access.
+func leaveOutDamaged(ctx context.Context, store *backup.Store, lineage *backup.Lineage) error {
 	for n := len(lineage.Fulls); n > 0; n-- {
 		if _, err := store.Header(ctx, lineage.Fulls[n-1]); !backup.IsDamage(err) {
-			break
+			return err
 		}
 		lineage.Fulls = lineage.Fulls[:n-1]
 	}
-	return lineage, wrong, nil
+	return nil
+}
+
+// mayLead is why it is not known whether what leads to a revision is there: nothing is known to, and the target does not let an object be read that goes
+// further than what is.
+func mayLead(lineage backup.Lineage, revision int64) error {
+	last, err := lineage.Unreadable()
+	leads := func(c backup.Chain) bool { return c.Last >= min(last, revision) }
+	if err == nil || slices.ContainsFunc(lineage.Chains(), leads) {
+		return nil
+	}
+	return fmt.Errorf("read the target: %w", err)
 }
 
 // measure takes in how far fulls and deltas lead. wrong are fulls that were left out: what only they lead to cannot be

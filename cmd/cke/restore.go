@@ -246,6 +246,9 @@ func (s *snapshots) extract(ctx context.Context, id string, o cke.RestoreOrder, 
 		progress(note)
 	}
 	version, err := backup.DataVersion(s.file(id))
+	if err != nil {
+		release()
+	}
 	return cke.Snapshot{Revision: x.Revision, Lineage: x.Lineage, Full: x.Full, At: x.End, Etcd: version, Size: x.Size, Digest: x.Digest}, err
 }
 

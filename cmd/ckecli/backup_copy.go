@@ -56,7 +56,7 @@ Without --cluster and --backup-cluster, all clusters in SRC are copied.`,
 	f.StringVar(&c.to.credentials, "to-credentials", "", "credentials `file` for DST, if it is in S3")
 	f.StringVar(&c.to.profile, "to-profile", "", "`section` of the credentials file for DST (default: default)")
 	f.StringVar(&c.newerThan, "newer-than", "", "only fulls started after this `time`, and what follows them: RFC 3339, or an age such as 12h or 7d")
-	f.IntVar(&c.last, "last", 0, "only the newest `N` fulls of each cluster, and what follows them")
+	f.IntVar(&c.last, "last", 0, "only the newest `N` undamaged fulls of each cluster, and what follows them")
 	f.StringVar(&c.lineage, "lineage", "", "only this incarnation of the cluster, by `name`")
 	for _, name := range []string{"to-profile", "newer-than", "last", "lineage"} {
 		must(cmd.RegisterFlagCompletionFunc(name, cobra.NoFileCompletions))
@@ -157,7 +157,7 @@ func copyCluster(ctx context.Context, src, dst *backups, name string, c copyOpti
 	if err != nil {
 		return backup.Copied{}, src.fail(ctx, "list the backups of "+name, err)
 	}
-	since, err := c.begin(lineages, name)
+	since, err := c.begin(ctx, s, lineages)
 	if err != nil {
 		return backup.Copied{}, src.fail(ctx, "copy "+name, err)
 	}
@@ -199,7 +199,7 @@ func notCopied(src, dst *backups, name string, n backup.Copied, damage bool) err
 		}
 	}
 	if here > 0 {
-		e.Facts = append(e.Facts, fmt.Sprintf("damaged in the source: %d; all undamaged objects were copied", here))
+		e.Facts = append(e.Facts, fmt.Sprintf("damaged in the source: %d; all undamaged objects that were selected were copied", here))
 		e.Try = src.command("verify")
 	}
 	if there > 0 {
@@ -208,18 +208,29 @@ func notCopied(src, dst *backups, name string, n backup.Copied, damage bool) err
 	return e
 }
 
-// begin is the time of the oldest full to copy; ErrEmpty if the filters leave none.
-func (c copyOptions) begin(lineages []backup.Lineage, name string) (time.Time, error) {
-	var times []time.Time
+// begin is the time of the oldest full to copy; ErrEmpty if the filters leave none. Of the last fulls those count that can be restored from, as far as
+// headers and drills show.
+func (c copyOptions) begin(ctx context.Context, s *backup.Store, lineages []backup.Lineage) (time.Time, error) {
+	var fulls, wrong []backup.Entry
 	for _, l := range lineages {
+		if c.lineage != "" && l.Name != c.lineage {
+			continue
+		}
 		for _, f := range l.Fulls {
-			if (c.lineage == "" || l.Name == c.lineage) && !f.Time.Before(c.since) {
-				times = append(times, f.Time)
+			if !f.Time.Before(c.since) {
+				fulls = append(fulls, f)
 			}
 		}
+		if c.last > 0 {
+			some, err := s.LeaveOutWrong(ctx, &l)
+			if err != nil {
+				return time.Time{}, err
+			}
+			wrong = append(wrong, some...)
+		}
 	}
-	if len(times) == 0 {
-		what := fmt.Errorf("%w of cluster %s", backup.ErrEmpty, name)
+	if len(fulls) == 0 {
+		what := fmt.Errorf("%w of cluster %s", backup.ErrEmpty, s.Cluster)
 		if c.lineage != "" {
 			what = fmt.Errorf("%w, incarnation %s", what, c.lineage)
 		}
@@ -228,9 +239,21 @@ func (c copyOptions) begin(lineages []backup.Lineage, name string) (time.Time, e
 		}
 		return time.Time{}, what
 	}
-	slices.SortFunc(times, func(a, b time.Time) int { return b.Compare(a) })
-	if c.last > 0 && c.last < len(times) {
-		return times[c.last-1], nil
+	slices.SortFunc(fulls, func(a, b backup.Entry) int { return b.Time.Compare(a.Time) })
+	left := c.last
+	for _, f := range fulls {
+		if left == 0 || slices.Contains(wrong, f) {
+			continue
+		}
+		switch _, err := s.Header(ctx, f); {
+		case backup.IsDamage(err): // it is named where it is copied
+		case err != nil:
+			return time.Time{}, err
+		default:
+			if left--; left == 0 {
+				return f.Time, nil
+			}
+		}
 	}
 	return c.since, nil
 }
