@@ -128,6 +128,8 @@ func (in *Input) recovered(r cke.Entry, t cke.Turn) bool {
 	return seen.Boot.Known() && !r.CommandEndedAt.IsZero() && seen.BootAt.After(r.CommandEndedAt)
 }
 
+const helpsQuorum = "there is no quorum, and its member may help"
+
 // leasedEntry: a node whose member is stopped goes back into the queue, or out of it, if its command is not to be started.
 func (in *Input) leasedEntry(r cke.Entry, n cke.Node, t cke.Turn) verdict {
 	_, carries := in.Identity.On(n)
@@ -138,7 +140,7 @@ func (in *Input) leasedEntry(r cke.Entry, n cke.Node, t cke.Turn) verdict {
 	case carries && t.Lease && in.leaseOf(r) == nil:
 		return upkeepBy(op.NoteEntry{Entry: r, To: cke.EntryQueued, Why: "its lease is over"}, r.Node+" is queued again: its lease is over")
 	case !in.Seen.Etcd.Quorate:
-		return in.queuedAgain(r, "there is no quorum, and its member may help")
+		return in.queuedAgain(r, helpsQuorum)
 	case len(strange) > 0:
 		return in.queuedAgain(r, in.strangerIs(strange[0], n))
 	case stays != "":
@@ -211,8 +213,10 @@ func (in *Input) acting(r cke.Entry, n cke.Node, t cke.Turn) verdict {
 	from, limit := backWithin(r, t)
 	_, carries := in.Identity.On(n)
 	switch {
-	case carries && !in.Seen.Etcd.Quorate && answers && (idle && (!ended || r.Error != "") || r.Canceled || in.forgotten(r)):
-		return in.queuedAgain(r, "there is no quorum, and its member may help")
+	case carries && !in.Seen.Etcd.Quorate && answers && (r.Canceled || in.forgotten(r)):
+		return in.queuedAgain(r, helpsQuorum)
+	case carries && !in.Seen.Etcd.Quorate && idle && (!ended || r.Error != ""):
+		return in.attemptFailed(r, t, helpsQuorum) // its command may have run
 	case in.overdue(from, limit):
 		why := "it did not return from its reboot"
 		switch {
@@ -231,7 +235,7 @@ func (in *Input) acting(r cke.Entry, n cke.Node, t cke.Turn) verdict {
 	case r.Canceled, in.overdue(r.Since, limit):
 		return in.attemptFailed(r, t, "it is not known whether its command ran")
 	case in.Requests.Queue(r.Kind()).Disabled:
-		return in.disabledAgain(r, idle)
+		return in.disabledAgain(r, idle && t.Attempts > r.Tries())
 	}
 	return in.runEntry(r, n, t, true)
 }
@@ -254,9 +258,9 @@ func (in *Input) noReboot(r cke.Entry, t cke.Turn, same, answers bool) bool {
 	return !t.Boots || same || answers && !r.Boot.Known()
 }
 
-// disabledAgain: a command that may not have run is not started in a queue that was disabled.
-func (in *Input) disabledAgain(r cke.Entry, idle bool) verdict {
-	if !idle {
+// disabledAgain: a command that may not have run is not started in a queue that was disabled. again: the attempt may be repeated.
+func (in *Input) disabledAgain(r cke.Entry, again bool) verdict {
+	if !again {
 		return pass()
 	}
 	return in.queuedAgain(r, in.closed(r.Kind()))
