@@ -160,8 +160,7 @@ func (l *line) compare(ctx context.Context, store *backup.Store) error {
 	return nil
 }
 
-// list reads which objects of the lineage are in the target, without damaged fulls after the newest that is not. That it fails is a trouble of its own:
-// it may take too long.
+// list reads which objects of the lineage are in the target, without damaged fulls after the newest that is not. That it fails is a trouble of its own: it may take too long.
 func (l *line) list(ctx context.Context, store *backup.Store) (backup.Lineage, error) {
 	limited, cancel := context.WithTimeout(ctx, listLimit)
 	defer cancel()

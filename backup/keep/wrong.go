@@ -34,12 +34,10 @@ func leaveOutDamaged(ctx context.Context, store *backup.Store, lineage *backup.L
 	return nil
 }
 
-// mayLead is why it is not known whether what leads to a revision is there: nothing is known to, and the target does not let an object be read that goes
-// further than what is.
+// mayLead is why it is not known whether what leads to a revision is there: it is not led to, and the target does not let an object be read.
 func mayLead(lineage backup.Lineage, revision int64) error {
-	last, err := lineage.Unreadable()
-	leads := func(c backup.Chain) bool { return c.Last >= min(last, revision) }
-	if err == nil || slices.ContainsFunc(lineage.Chains(), leads) {
+	_, err := lineage.Unreadable()
+	if err == nil || slices.ContainsFunc(lineage.Chains(), func(c backup.Chain) bool { return c.Last >= revision }) {
 		return nil
 	}
 	return fmt.Errorf("read the target: %w", err)
