@@ -18,9 +18,6 @@ func (s *Store) revisionAt(ctx context.Context, l *Lineage, t time.Time) (revisi
 	if err != nil {
 		return 0, nil, err
 	}
-	if l.sifted == nil && lost != nil && errors.Is(lost, errUnreadable) { // else see left
-		defer func() { note = append(note, unreadableNote(lost.Err)) }()
-	}
 	var base *Chain
 	for i := range chains {
 		if chains[i].Full.Time.After(t) {
@@ -62,7 +59,7 @@ func (s *Store) revisionAt(ctx context.Context, l *Lineage, t time.Time) (revisi
 func (s *Store) soundChains(ctx context.Context, l *Lineage, t time.Time) (chains []Chain, lost *lostFull, err error) {
 	var errs []error
 	for some := range slices.Chunk(l.Fulls, atOnce) {
-		_, of := s.headersOrUnreadable(ctx, some)
+		_, of := s.headers(ctx, some)
 		errs = append(errs, of...)
 	}
 	for i, c := range l.Chains() {

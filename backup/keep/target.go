@@ -147,10 +147,6 @@ func (l *line) compare(ctx context.Context, store *backup.Store) error {
 	}
 	leads := func(c backup.Chain) bool { return c.Last >= believed }
 	lost := connected && !slices.ContainsFunc(lineage.Chains(), leads)
-	if err := mayLead(lineage, believed); lost && err != nil {
-		l.suffer("list", err)
-		return err
-	}
 	l.mu.Lock()
 	l.listed(lineage)
 	defer l.mu.Unlock()
