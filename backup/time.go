@@ -67,7 +67,7 @@ func (s *Store) soundChains(ctx context.Context, l *Lineage, t time.Time) (chain
 		case errs[i] == nil:
 			chains = append(chains, c)
 		case errors.Is(errs[i], ErrNotFound): // pruned since it was listed
-		case !IsDamage(errs[i]) && !errors.Is(errs[i], errListed):
+		case !IsDamage(errs[i]): // one that is listed and not found may be there the next time
 			return nil, nil, errs[i]
 		case !c.Full.Time.After(t):
 			lost = &lostFull{DamagedError{Object: c.Full.Name(), Err: errs[i]}, c.Full.Revision}
