@@ -61,6 +61,7 @@ type drilled struct {
 	failing bool      // the last drill of the newest state failed
 	trouble *mark     // of that drill, if it failed or passed over the newest full; nil: it did neither
 	damage  error     // of the newest mark of a success
+	lost    bool      // that one protected something
 }
 
 // mark is what one drill left.
@@ -74,15 +75,15 @@ type mark struct {
 
 // drills reads the marks that count.
 func (s *Store) drills(ctx context.Context, lineage string) (d drilled, err error) {
-	verified, damage, err := s.marks(ctx, lineage, fileVerified)
+	verified, damage, ours, err := s.marks(ctx, lineage, fileVerified)
 	if err != nil {
 		return d, err
 	}
-	failed, _, err := s.marks(ctx, lineage, fileFailed)
+	failed, _, _, err := s.marks(ctx, lineage, fileFailed)
 	if err != nil {
 		return d, err
 	}
-	d.damage = damage
+	d.damage, d.lost = damage, ours
 	all := slices.SortedStableFunc(slices.Values(append(failed, verified...)), func(a, b mark) int { return a.at.Compare(b.at) })
 	for _, m := range all {
 		switch {
@@ -139,16 +140,17 @@ func (v Verified) withBefore(d drilled) Verified {
 	return v
 }
 
-// marks reads the newest marks of a kind that count. damage is that of the newest one, which counts for nothing then.
-func (s *Store) marks(ctx context.Context, lineage string, kind FileKind) (marks []mark, damage, err error) {
+// marks reads the newest marks of a kind that count. damage is that of the newest one, which counts for nothing then; ours: that one was a mark of cke,
+// as far as anybody judges.
+func (s *Store) marks(ctx context.Context, lineage string, kind FileKind) (marks []mark, damage error, ours bool, err error) {
 	objects, err := s.files(ctx, lineage, kind)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, false, err
 	}
 	for n := range mostMarks {
 		name, trusted, err := s.recordOf(ctx, lineage, objects)
 		if err != nil || name == "" || n > 0 && s.judges() && !trusted {
-			return marks, damage, err
+			return marks, damage, ours, err
 		}
 		m := mark{kind: kind, at: timeOf(name)}
 		data, err := s.readFile(ctx, name)
@@ -161,10 +163,10 @@ func (s *Store) marks(ctx context.Context, lineage string, kind FileKind) (marks
 			}
 		}
 		if err != nil && !IsDamage(err) && !errors.Is(err, ErrNotFound) {
-			return nil, nil, err
+			return nil, nil, false, err
 		}
 		if IsDamage(err) && n == 0 {
-			damage = err
+			damage, ours = err, trusted || !s.judges()
 		}
 		if s.judges() && !trusted {
 			m.Wrong, m.Damaged, m.HashProved, m.Problem, m.ReadBack = nil, nil, "", "", false // anybody's; what it says of others would count for nothing
@@ -175,7 +177,7 @@ func (s *Store) marks(ctx context.Context, lineage string, kind FileKind) (marks
 		objects = slices.DeleteFunc(objects, func(o Object) bool { return o.Name >= name })
 		objects = objects[max(0, len(objects)-keptFiles):] // anybody can put more there
 	}
-	return marks, damage, nil
+	return marks, damage, ours, nil
 }
 
 // LastVerified returns the newest mark of an incarnation, with all fulls that are known to be wrong by now; nil without

@@ -154,6 +154,9 @@ func (s *Store) judgeFulls(ctx context.Context, l *Lineage) (*Verified, error) {
 	if err != nil {
 		return nil, err
 	}
+	if d.lost { // what it protects is not known; another drill makes another one
+		return nil, fmt.Errorf("the mark of the last restore drill cannot be read, so what it protects is not known, until another drill makes another mark: %w", d.damage)
+	}
 	l.useless = map[string]string{}
 	users, gone := map[string]UsersState{}, map[string]bool{}
 	if err := s.eachHeader(ctx, l.Fulls, func(f Entry, h Header, err error) error {

@@ -252,10 +252,7 @@ func (s *Store) vettedToDelete(ctx context.Context, l *Lineage) error {
 		return nil
 	}
 	if s.judges() {
-		if err := s.vetted(ctx, l, (*Lineage).entries); err != nil {
-			return err
-		}
-		if _, err := l.Unreadable(); err != nil || l.first < math.MaxInt64 {
+		if err := s.vetted(ctx, l, (*Lineage).entries); err != nil || l.first < math.MaxInt64 {
 			return err
 		}
 		for _, e := range l.listed {

@@ -18,9 +18,6 @@ func (s *Store) revisionAt(ctx context.Context, l *Lineage, t time.Time) (revisi
 	if err != nil {
 		return 0, nil, err
 	}
-	if l.sifted == nil && lost != nil && errors.Is(lost, errUnreadable) { // else see left
-		defer func() { note = append(note, unreadableNote(lost.Err)) }()
-	}
 	var base *Chain
 	for i := range chains {
 		if chains[i].Full.Time.After(t) {
@@ -62,7 +59,7 @@ func (s *Store) revisionAt(ctx context.Context, l *Lineage, t time.Time) (revisi
 func (s *Store) soundChains(ctx context.Context, l *Lineage, t time.Time) (chains []Chain, lost *lostFull, err error) {
 	var errs []error
 	for some := range slices.Chunk(l.Fulls, atOnce) {
-		_, of := s.headersOrUnreadable(ctx, some)
+		_, of := s.headers(ctx, some)
 		errs = append(errs, of...)
 	}
 	for i, c := range l.Chains() {
@@ -70,7 +67,7 @@ func (s *Store) soundChains(ctx context.Context, l *Lineage, t time.Time) (chain
 		case errs[i] == nil:
 			chains = append(chains, c)
 		case errors.Is(errs[i], ErrNotFound): // pruned since it was listed
-		case !IsDamage(errs[i]) && !errors.Is(errs[i], errListed):
+		case !IsDamage(errs[i]): // one that is listed and not found may be there the next time
 			return nil, nil, errs[i]
 		case !c.Full.Time.After(t):
 			lost = &lostFull{DamagedError{Object: c.Full.Name(), Err: errs[i]}, c.Full.Revision}

@@ -129,7 +129,7 @@ func (s *Store) vet(ctx context.Context, l *Lineage, wanted func(l *Lineage, rou
 			return changed, nil
 		}
 		for some := range slices.Chunk(unread, atOnce) {
-			hs, errs := s.headersOrUnreadable(ctx, some)
+			hs, errs := s.headers(ctx, some)
 			for i, e := range some {
 				if errs[i] != nil && !IsDamage(errs[i]) {
 					return changed, errs[i]
@@ -400,17 +400,14 @@ func (l *Lineage) NextSequence(after Place, first int64) int64 {
 	return sequence
 }
 
-// left says what was left out of a lineage, or could not be read, for who reads it.
-func (l *Lineage) left() (notes []string) {
-	if _, err := l.Unreadable(); err != nil {
-		notes = append(notes, unreadableNote(err))
-	}
+// left says what was left out of a lineage, for who reads it.
+func (l *Lineage) left() []string {
 	if len(l.Untrusted) == 0 {
-		return notes
+		return nil
 	}
 	note := fmt.Sprintf("left out, because it is not signed by a trusted key: %s", l.Untrusted[0].Name())
 	if n := len(l.Untrusted) - 1; n > 0 {
 		note += fmt.Sprintf(", and %d more", n)
 	}
-	return append(notes, note)
+	return []string{note}
 }

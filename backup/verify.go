@@ -359,7 +359,6 @@ func (s *Store) Drill(ctx context.Context, at At, boot Boot) (Extracted, error) 
 	lineage, why := "", err
 	switch {
 	case at.named():
-	case errors.Is(err, errUnreadable): // it may be readable the next time
 	case errors.As(err, &d):
 		lineage, why = d.Lineage(), d
 	case errors.Is(err, ErrNotServed) && ctx.Err() == nil: // else it was ended with this drill

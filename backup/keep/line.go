@@ -344,11 +344,8 @@ func (l *line) survey(ctx context.Context, store *backup.Store, m *backup.Marked
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	before := max(l.reached, l.recorded)
-	if err := mayLead(lineage, before); err != nil {
-		return err
-	}
 	defer l.news()
+	before := max(l.reached, l.recorded)
 	l.delta, l.verified, l.drilled = cke.StoredBackup{}, nil, time.Time{}
 	l.known, l.doubt, l.pruneDue = true, false, l.backup.Retention != cke.Retention{}
 	if l.begun.IsZero() {

@@ -147,10 +147,6 @@ func (l *line) compare(ctx context.Context, store *backup.Store) error {
 	}
 	leads := func(c backup.Chain) bool { return c.Last >= believed }
 	lost := connected && !slices.ContainsFunc(lineage.Chains(), leads)
-	if err := mayLead(lineage, believed); lost && err != nil {
-		l.suffer("list", err)
-		return err
-	}
 	l.mu.Lock()
 	l.listed(lineage)
 	defer l.mu.Unlock()
@@ -160,8 +156,7 @@ func (l *line) compare(ctx context.Context, store *backup.Store) error {
 	return nil
 }
 
-// list reads which objects of the lineage are in the target, without damaged fulls after the newest that is not. That it fails is a trouble of its own:
-// it may take too long.
+// list reads which objects of the lineage are in the target, without damaged fulls after the newest that is not. That it fails is a trouble of its own: it may take too long.
 func (l *line) list(ctx context.Context, store *backup.Store) (backup.Lineage, error) {
 	limited, cancel := context.WithTimeout(ctx, listLimit)
 	defer cancel()

@@ -34,17 +34,6 @@ func leaveOutDamaged(ctx context.Context, store *backup.Store, lineage *backup.L
 	return nil
 }
 
-// mayLead is why it is not known whether what leads to a revision is there: nothing is known to, and the target does not let an object be read that goes
-// further than what is.
-func mayLead(lineage backup.Lineage, revision int64) error {
-	last, err := lineage.Unreadable()
-	leads := func(c backup.Chain) bool { return c.Last >= min(last, revision) }
-	if err == nil || slices.ContainsFunc(lineage.Chains(), leads) {
-		return nil
-	}
-	return fmt.Errorf("read the target: %w", err)
-}
-
 // measure takes in how far fulls and deltas lead. wrong are fulls that were left out: what only they lead to cannot be
 // restored before another full is stored. The caller holds the lock.
 func (l *line) measure(lineage backup.Lineage, wrong []backup.Entry) {

@@ -107,9 +107,6 @@ func (t *Taker) resume(ctx context.Context, k *cluster, m mode) (position, error
 			return p, err
 		}
 	}
-	if last, err := l.Unreadable(); err != nil && last > p.known.revision { // it may have been of another history
-		return p, fmt.Errorf("read the target: %w", err)
-	}
 	if m == fromTail && h.Merged && p.known.marked < p.known.revision && p.known.index == 0 {
 		t.c.Log.Warn("a full that an earlier release merged does not record the cluster's history: the backups start over", "incarnation", t.c.Lineage)
 		m, anew = fromNow, true

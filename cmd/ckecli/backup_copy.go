@@ -245,14 +245,11 @@ func (c copyOptions) begin(ctx context.Context, s *backup.Store, lineages []back
 		if left == 0 || slices.Contains(wrong, f) {
 			continue
 		}
-		switch _, err := s.Header(ctx, f); {
-		case backup.IsDamage(err): // it is named where it is copied
-		case err != nil:
-			return time.Time{}, err
-		default:
-			if left--; left == 0 {
-				return f.Time, nil
-			}
+		if _, err := s.Header(ctx, f); err != nil {
+			continue // one that is gone needs no copy, and any other one is named where it is copied
+		}
+		if left--; left == 0 {
+			return f.Time, nil
 		}
 	}
 	return c.since, nil
