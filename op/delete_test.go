@@ -150,7 +150,13 @@ func TestDeleteCluster_StopsNobodyBesideForeignVoters(t *testing.T) {
 		}, false},
 		{"the operator called them destroyed", func(d *op.DeleteCluster, foreign []cke.Member) {
 			d.Excused = []string{foreign[0].ID, foreign[1].ID}
+			for _, m := range foreign { // before the deletion is sealed they are asked
+				d.Foreign = append(d.Foreign, cke.Former{Name: m.Name, ID: m.ID, URL: "https://10.0.0.9:2379"})
+			}
 		}, false},
+		{"the operator called them destroyed by ids that were in no list, and they answer", func(d *op.DeleteCluster, foreign []cke.Member) {
+			d.Excused = []string{foreign[0].ID, foreign[1].ID}
+		}, true},
 		{"it is sealed", func(d *op.DeleteCluster, _ []cke.Member) { d.Sealed = true }, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {

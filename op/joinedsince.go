@@ -358,7 +358,7 @@ func (r Restore) unreported(id cke.Identity, list cke.MemberList, peers []string
 	}
 	facts := []string{fmt.Sprintf("%s: when the member list was read last, it had members that the restore does not stop", strings.Join(l.stay, ", "))}
 	if led := slices.DeleteFunc(slices.Clone(l.foreign), func(m string) bool { return !slices.Contains(foreign.led, m) }); len(led) > 0 {
-		facts = append(facts, fmt.Sprintf("%s: a learner that answers, and its leader is not a member of cke, or a list has it as a voter: others may serve, and if none do, it forgets the leader once it is restarted", strings.Join(led, ", ")))
+		facts = append(facts, fmt.Sprintf("%s: a learner that answers, and its leader is not a member of cke, or a list has it as a voter: others may serve; if none do, restart it, so that it forgets its leader", strings.Join(led, ", ")))
 	}
 	return &cke.Error{Code: cke.CodeFence, What: "no quorum confirms which members the cluster that the restore replaces has, and a foreign one that does not answer may serve", Facts: append(facts,
 		"the restore continues once they answer, or a quorum of the members does",

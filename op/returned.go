@@ -177,6 +177,7 @@ func (r Restore) recordFenced(ctx context.Context, e Env) error {
 		return err
 	}
 	inc, rest := *id.Incarnation, *id.Incarnation.Restore
+	var fenced []string
 	for _, j := range id.Superseded() {
 		at := slices.IndexFunc(r.Fence, func(f cke.Join) bool { return f.ID == j.ID && f.Node.Address == j.Node.Address })
 		twin := slices.ContainsFunc(r.Fence, func(f cke.Join) bool { return f.ID == j.ID && f.Node.Address != j.Node.Address })
@@ -186,18 +187,28 @@ func (r Restore) recordFenced(ctx context.Context, e Env) error {
 		_, err := e.Machines.Machine(r.Fence[at].Node).Container(ctx, j)
 		switch {
 		case errors.Is(err, cke.ErrNotFound):
-			rest.Fenced = append(slices.Clone(rest.Fenced), j.ID)
+			rest.Fenced, fenced = append(slices.Clone(rest.Fenced), j.ID), append(fenced, j.Node.Name())
 		case err == nil:
 			return fmt.Errorf("a container of %s is there again: %w", j.Node.Name(), cke.ErrConflict)
 		default:
 			return err
 		}
 	}
-	if len(rest.Fenced) == len(inc.Restore.Fenced) {
+	if fenced == nil {
 		return nil
 	}
 	inc.Restore = &rest
-	return e.Ledger.UpdateIncarnation(ctx, inc)
+	if err := e.Ledger.UpdateIncarnation(ctx, inc); err != nil {
+		return err
+	}
+	for _, one := range id.Sightings(rest.ID) { // what was seen before its container was gone says nothing of later
+		if slices.Contains(fenced, one.Node) {
+			if err := e.Ledger.DropSighting(ctx, one); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // formers returns the members of memberships as they are asked.

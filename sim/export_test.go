@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"strconv"
 	"time"
 
 	"cke"
@@ -29,4 +30,17 @@ func (w *World) MachineOf(j cke.Join) *Node {
 		return n
 	}
 	return w.Node(j.Node.Name())
+}
+
+// ListedID is the id of the last member that was added by hand on a node, in hex.
+func (n *Node) ListedID(name string) (id string) {
+	n.changeList("looks at", name, func(l process, hand cke.Join, _ func(entry) bool) bool {
+		for _, m := range l.member.present() {
+			if m.peer == hand.PeerURL() {
+				id = strconv.FormatUint(m.id, 16)
+			}
+		}
+		return true
+	})
+	return id
 }
