@@ -8,8 +8,17 @@ import (
 	"cke/sim"
 )
 
-// removedByHand lets an operator remove members of cke from the list, and stop them for good.
+// removedByHand lets an operator remove members of cke from the list, and remove their containers: what etcd said there of its removal is gone.
 func (s *stage) removedByHand(t *testing.T, nodes ...string) {
+	t.Helper()
+	for _, n := range nodes {
+		s.removedAndStopped(t, n)
+		s.Node(n).RemoveContainers()
+	}
+}
+
+// removedAndStopped lets an operator remove members of cke from the list, and stop them for good.
+func (s *stage) removedAndStopped(t *testing.T, nodes ...string) {
 	t.Helper()
 	for _, n := range nodes {
 		if !s.Node(n).Leave(n) {

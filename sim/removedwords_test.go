@@ -29,7 +29,7 @@ func TestOutsiders_WhatEtcdSaysOfARemovalCounts(t *testing.T) {
 					s.joinsOn(t, n)
 					time.Sleep(time.Minute)
 				}
-				s.removedByHand(t, "n1", "n2", "n3")
+				s.removedAndStopped(t, "n1", "n2", "n3")
 				s.hides(true)
 				if what == "restore under way" {
 					s.daemon()
@@ -63,7 +63,7 @@ func TestOutsiders_TheAdviceAboutARemovalEnds(t *testing.T) {
 				time.Sleep(time.Minute)
 				s.joinsOn(t, "n5")
 				time.Sleep(time.Minute)
-				s.removedByHand(t, "n1", "n2", "n3")
+				s.removedAndStopped(t, "n1", "n2", "n3")
 				s.Node("n4").PowerOff()
 				s.Node("n5").PowerOff()
 				if what == "restore under way" {
