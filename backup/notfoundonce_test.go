@@ -16,8 +16,13 @@ type once struct {
 }
 
 func (b *once) Open(ctx context.Context, name string, offset, length int64) (io.ReadCloser, error) {
-	if name == b.name {
+	b.mu.Lock()
+	lost := name == b.name
+	if lost {
 		b.name = ""
+	}
+	b.mu.Unlock()
+	if lost {
 		return nil, ErrNotFound
 	}
 	return b.shelf.Open(ctx, name, offset, length)
