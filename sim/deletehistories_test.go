@@ -23,13 +23,7 @@ func TestDeleteOutsiders_WhoContinuesAloneDoesNotSpeakForTheOthersDuringARestore
 		if !s.Node("n1").ContinueAlone() {
 			t.Fatal("does not continue alone")
 		}
-		killed := s.killedAt("RestoreData", func() {})
-		s.order(fromBackup)
-		if !s.until(20*time.Minute, killed) {
-			rs := s.Store().Records()
-			t.Fatal(s.told().Reason, rs[len(rs)-1].Error)
-		}
-		s.Judge = nil
+		s.endsWhileDataIsMade()
 		time.Sleep(time.Minute)
 		s.Cut(sim.Management, "n1") // the operator asks the others
 		if !s.Node("n1").Leave("n1") {

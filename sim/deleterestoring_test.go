@@ -16,12 +16,7 @@ func TestDeleteOutsiders_AQuorumConfirmsTheListOfARestoreUnderWay(t *testing.T) 
 				s.joinsOn(t, "n4")
 				s.pass(time.Minute)
 				if restoring {
-					killed := s.killedAt("RestoreData", func() {})
-					s.order(fromBackup)
-					if !s.until(20*time.Minute, killed) {
-						t.Fatal("did not end")
-					}
-					s.Judge = nil
+					s.endsWhileDataIsMade()
 				} else {
 					s.latest().Kill()
 				}

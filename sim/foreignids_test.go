@@ -17,12 +17,7 @@ func TestRestoreOutsiders_AnIDThatOnlyAForeignMemberHasCanBeNamed(t *testing.T) 
 				s.TakeBackup()
 				s.joinsOn(t, "n4")
 				s.pass(time.Minute)
-				killed := s.killedAt("RestoreData", func() {})
-				s.order(fromBackup)
-				if !s.until(20*time.Minute, killed) {
-					t.Fatal("did not end")
-				}
-				s.Judge = nil
+				s.endsWhileDataIsMade()
 				s.cutFromMembers("n1", "n2", "n3", "n4", "n5")
 				time.Sleep(time.Minute)
 				s.joinsOn(t, "n5")

@@ -18,12 +18,7 @@ func TestRestoreOutsiders_ALearnerThatAnswersDoesNotSpeakForTheVoters(t *testing
 		}
 		s.Node("n4").Keep("hand-n4")
 		s.pass(time.Minute)
-		killed := s.killedAt("RestoreData", func() {})
-		s.order(fromBackup)
-		if !s.until(20*time.Minute, killed) {
-			t.Fatal("did not end")
-		}
-		s.Judge = nil
+		s.endsWhileDataIsMade()
 		s.joinsOn(t, "n5")
 		time.Sleep(time.Minute)
 		s.joinsOn(t, "n6")

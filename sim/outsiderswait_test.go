@@ -30,6 +30,14 @@ func (s *stage) removedAndStopped(t *testing.T, nodes ...string) {
 	}
 }
 
+// endsWhileDataIsMade has the daemon end while a restore makes data, before it stops anybody.
+func (s *stage) endsWhileDataIsMade() {
+	killed := s.killedAt("RestoreData", func() {})
+	s.order(fromBackup)
+	s.must("ended while data is made", killed)
+	s.Judge = nil
+}
+
 // endsAfterStops has the daemon end right after its nth stop of a member by a restore.
 func (s *stage) endsAfterStops(t *testing.T, nth int) (ended func() bool) {
 	calls := 0
@@ -223,12 +231,7 @@ func TestRestoreOutsiders_AnOutdatedListDoesNotSpeakForForeignVoters(t *testing.
 				s.TakeBackup()
 				s.joinsOn(t, "n4")
 				s.pass(time.Minute)
-				killed := s.killedAt("RestoreData", func() {})
-				s.order(fromBackup)
-				if !s.until(20*time.Minute, killed) {
-					t.Fatal("did not end")
-				}
-				s.Judge = nil
+				s.endsWhileDataIsMade()
 				s.cutFromMembers("n1", "n2", "n3", "n4", "n5")
 				time.Sleep(time.Minute)
 				s.joinsOn(t, "n5")
@@ -263,12 +266,7 @@ func TestDeleteOutsiders_OfARestoreUnderWay(t *testing.T) {
 				s.TakeBackup()
 				s.joinsOn(t, "n4")
 				s.pass(time.Minute)
-				killed := s.killedAt("RestoreData", func() {})
-				s.order(fromBackup)
-				if !s.until(20*time.Minute, killed) {
-					t.Fatal("did not end")
-				}
-				s.Judge = nil
+				s.endsWhileDataIsMade()
 				s.joinsOn(t, "n5")
 				time.Sleep(time.Minute)
 				for _, n := range []string{"n1", "n2", "n3"} {

@@ -16,12 +16,7 @@ func TestOutsiders_WhatEtcdSaysOfARemovalCounts(t *testing.T) {
 				s.TakeBackup()
 				s.pass(time.Minute)
 				if what == "restore under way" {
-					killed := s.killedAt("RestoreData", func() {})
-					s.order(fromBackup)
-					if !s.until(20*time.Minute, killed) {
-						t.Fatal("did not end")
-					}
-					s.Judge = nil
+					s.endsWhileDataIsMade()
 				} else {
 					s.latest().Kill()
 				}
@@ -52,10 +47,7 @@ func TestOutsiders_TheAdviceAboutARemovalEnds(t *testing.T) {
 				s.TakeBackup()
 				s.pass(time.Minute)
 				if what == "restore under way" {
-					killed := s.killedAt("RestoreData", func() {})
-					s.order(fromBackup)
-					s.must("restoring", killed)
-					s.Judge = nil
+					s.endsWhileDataIsMade()
 				} else {
 					s.latest().Kill()
 				}

@@ -45,10 +45,7 @@ func (s *stage) replacedIsStopped(t *testing.T) {
 func TestRestore_StopsWhatWasReplacedBeforeWhileItWaits(t *testing.T) {
 	play(t, 3, func(s *stage) {
 		two, three := s.replacedReturns()
-		killed := s.killedAt("RestoreData", func() {})
-		s.order(fromBackup)
-		s.must("restoring", killed)
-		s.Judge = nil
+		s.endsWhileDataIsMade()
 		s.Cut(sim.Management, "n1")
 		two()
 		three()
@@ -82,10 +79,7 @@ func TestRestore_DoesNotStopWhatItReplacesWhileItWaits(t *testing.T) {
 			s.order(fromBackup)
 			s.must("restored", func() bool { return s.restored() && s.settled() && s.Write("n2", "restored") })
 			s.TakeBackup()
-			killed := s.killedAt("RestoreData", func() {})
-			s.order(fromBackup)
-			s.must("restoring", killed)
-			s.Judge = nil
+			s.endsWhileDataIsMade()
 			s.Cut(sim.Management, "n1")
 			if delete {
 				s.Store().RequestDelete()
