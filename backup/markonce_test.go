@@ -19,7 +19,7 @@ func TestPrune_KeepsTheVerifiedBackupWhereItsMarkIsNotFoundOnce(t *testing.T) {
 		if plan, err := s.Prune(t.Context(), keep, false); err != nil || len(plan.Delete) > 0 {
 			t.Fatalf("%+v, %v", plan.Delete, err)
 		}
-		b.name = b.one(t, kind)
+		b.once(b.one(t, kind))
 		if plan, err := s.Prune(t.Context(), keep, false); len(plan.Delete) > 0 {
 			t.Errorf("%s: %+v, %v", kind, plan.Delete, err)
 		}

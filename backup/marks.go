@@ -61,7 +61,7 @@ type drilled struct {
 	failing bool      // the last drill of the newest state failed
 	trouble *mark     // of that drill, if it failed or passed over the newest full; nil: it did neither
 	damage  error     // of the newest mark of a success
-	lost    bool      // that one protected something
+	lost    bool      // what that one protects is not known; false: it is sound, or anybody's
 }
 
 // mark is what one drill left.

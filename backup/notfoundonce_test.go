@@ -9,29 +9,30 @@ import (
 	"cke"
 )
 
-// once is a bucket that does not find an object the next time that it is opened.
-type once struct {
+// absent is a bucket that does not find objects that it lists, so many times each.
+type absent struct {
 	*shelf
-	name string
+	left map[string]int
 }
 
-func (b *once) Open(ctx context.Context, name string, offset, length int64) (io.ReadCloser, error) {
+func (b *absent) Open(ctx context.Context, name string, offset, length int64) (io.ReadCloser, error) {
 	b.mu.Lock()
-	lost := name == b.name
-	if lost {
-		b.name = ""
-	}
+	n := b.left[name]
+	b.left[name] = max(0, n-1)
 	b.mu.Unlock()
-	if lost {
+	if n > 0 {
 		return nil, ErrNotFound
 	}
 	return b.shelf.Open(ctx, name, offset, length)
 }
 
+// once lets one object not be found the next time that it is opened.
+func (b *absent) once(name string) { b.left = map[string]int{name: 1} }
+
 // fullsAround is a lineage with three deltas between two fulls, and one after them, of which a process knows what it needs. first is the first full.
-func fullsAround(t *testing.T, by *Signer) (b *once, s *Store, first Header) {
+func fullsAround(t *testing.T, by *Signer) (b *absent, s *Store, first Header) {
 	t.Helper()
-	b = &once{shelf: newShelf()}
+	b = &absent{newShelf(), map[string]int{}}
 	first = b.put(t, fullHead(100, by))
 	var before *Link
 	for i, from := range []int64{101, 121, 141} {
@@ -64,7 +65,7 @@ func TestPrune_NothingOnAccountOfAnObjectThatIsNotFoundOnce(t *testing.T) {
 			if plan, err := s.Prune(t.Context(), keep, false); err != nil || len(plan.Delete) > 0 {
 				t.Fatalf("%+v, %v", plan.Delete, err)
 			}
-			b.name = first.Place.Name()
+			b.once(first.Place.Name())
 			if plan, err := s.Prune(t.Context(), keep, false); len(plan.Delete) > 0 {
 				t.Errorf("%+v, %v", plan.Delete, err)
 			}
@@ -77,13 +78,14 @@ func TestPrune_NothingOnAccountOfAnObjectThatIsNotFoundOnce(t *testing.T) {
 
 // The only signed object of an incarnation is not found once, where it is not known which keys to trust.
 func TestPrune_AnObjectThatIsNotFoundOnceIsNotUnsigned(t *testing.T) {
-	b, signer := &once{shelf: newShelf()}, newSigner(t)
+	b, signer := &absent{newShelf(), map[string]int{}}, newSigner(t)
 	b.put(t, fullHead(1, nil))
 	signed := b.put(t, fullHead(2, signer))
 	s := ours(b, signer)
 	s.Signer, s.Trusted, s.Whole = nil, nil, new(Whole)
 	s.Whole.Add(signed.Place.ID())
-	for _, b.name = range []string{"", signed.Place.Name()} {
+	for _, name := range []string{"", signed.Place.Name()} {
+		b.once(name)
 		if plan, err := s.Prune(t.Context(), cke.Retention{Last: 1}, false); err == nil || len(plan.Delete) > 0 {
 			t.Errorf("%+v, %v", plan.Delete, err)
 		}
@@ -97,7 +99,7 @@ func TestMarks_OneThatIsNotFoundOnceStillCounts(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, kind := range []FileKind{fileFailed, fileSignatures} {
-		b.name = b.one(t, kind)
+		b.once(b.one(t, kind))
 		if failing, err := s.failing(t.Context(), "a1b2"); err != nil || !failing {
 			t.Errorf("%s: failing %t, %v", kind, failing, err)
 		}
@@ -110,14 +112,14 @@ func TestDiverged_ARecordThatIsNotFoundOnceStillCounts(t *testing.T) {
 	if err := s.MarkDiverged(t.Context(), "a1b2", Divergence{At: time.Now()}); err != nil {
 		t.Fatal(err)
 	}
-	b.name = b.one(t, fileDiverged)
+	b.once(b.one(t, fileDiverged))
 	if d, trusted, err := s.Diverged(t.Context(), "a1b2"); err != nil || d == nil || !trusted {
 		t.Errorf("%+v, %t, %v", d, trusted, err)
 	}
 }
 
 // one is the only file of a kind.
-func (b *once) one(t *testing.T, kind FileKind) string {
+func (b *absent) one(t *testing.T, kind FileKind) string {
 	t.Helper()
 	files, err := b.List(t.Context(), "prod/a1b2/"+string(kind)+"/")
 	if err != nil || len(files) != 1 {
@@ -128,7 +130,7 @@ func (b *once) one(t *testing.T, kind FileKind) string {
 
 // A time does not stand for an older state because the full that was taken before it is not found once.
 func TestFind_ATimeAfterAFullThatIsNotFoundOnce(t *testing.T) {
-	b, signer := &once{shelf: newShelf()}, newSigner(t)
+	b, signer := &absent{newShelf(), map[string]int{}}, newSigner(t)
 	b.put(t, fullHead(100, signer))
 	last := b.put(t, fullHead(160, signer))
 	s := ours(b, signer)
@@ -137,7 +139,7 @@ func TestFind_ATimeAfterAFullThatIsNotFoundOnce(t *testing.T) {
 	if f, err := s.Find(t.Context(), at); err != nil || f.Revision != 160 {
 		t.Fatalf("%+v, %v", f, err)
 	}
-	b.name = last.Place.Name()
+	b.once(last.Place.Name())
 	if f, err := s.Find(t.Context(), at); err == nil && f.Revision != 160 {
 		t.Errorf("%+v, %v", f, err)
 	}
@@ -146,7 +148,7 @@ func TestFind_ATimeAfterAFullThatIsNotFoundOnce(t *testing.T) {
 // A copy names such an object, and copies the others.
 func TestCopy_AnObjectThatIsNotFoundOnceIsNamed(t *testing.T) {
 	b, s, first := fullsAround(t, newSigner(t))
-	b.name = first.Place.Name()
+	b.once(first.Place.Name())
 	done, err := s.Copy(t.Context(), newShelf(), CopyFilter{})
 	if !IsDamage(err) || len(done.Problems) != 1 || done.Problems[0].Object != first.Place.Name() {
 		t.Errorf("%+v, %v", done, err)

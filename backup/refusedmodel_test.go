@@ -89,23 +89,6 @@ func randomWorld(t *testing.T, r *rand.Rand, signer *Signer) (b *shelf, names []
 	return b, names, rev
 }
 
-// missingNow does not find objects that it lists, so many times.
-type missingNow struct {
-	*shelf
-	left map[string]int
-}
-
-func (b *missingNow) Open(ctx context.Context, name string, offset, length int64) (io.ReadCloser, error) {
-	b.mu.Lock()
-	n := b.left[name]
-	b.left[name] = max(0, n-1)
-	b.mu.Unlock()
-	if n > 0 {
-		return nil, ErrNotFound
-	}
-	return b.shelf.Open(ctx, name, offset, length)
-}
-
 // seeds of random targets.
 func seeds(all int64) int64 {
 	if testing.Short() {
@@ -141,7 +124,7 @@ func TestFind_RandomObjectsThatAreNotFoundHideNothing(t *testing.T) {
 		}
 		fine := b.clone()
 		_, errFine := open(fine).Prune(t.Context(), keep, false)
-		c := &missingNow{b.clone(), map[string]int{}}
+		c := &absent{b.clone(), map[string]int{}}
 		s := open(c)
 		if cached {
 			s.Lineages(t.Context())
@@ -152,7 +135,7 @@ func TestFind_RandomObjectsThatAreNotFoundHideNothing(t *testing.T) {
 		fault := fmt.Sprint(c.left)
 		rev := 100 + r.Int63n(last-99)
 		for kind, at := range map[string]At{"newest": {}, "revision": {Lineage: "a1b2", Revision: rev}, "time": {Lineage: "a1b2", Time: when(rev)}} {
-			d := &missingNow{b.clone(), maps.Clone(c.left)}
+			d := &absent{b.clone(), maps.Clone(c.left)}
 			f, err := open(b).Find(t.Context(), at)
 			g, err2 := open(d).Find(t.Context(), at)
 			if err2 == nil && (err != nil || f.Lineage != g.Lineage || f.Revision != g.Revision) {

@@ -42,13 +42,7 @@ func TestRestoreOutsiders_AnIDThatOnlyAForeignMemberHasCanBeNamed(t *testing.T) 
 					s.pass(5 * time.Minute)
 					t.Log(s.told().Reason)
 				}
-				o := fromBackup
-				o.Destroyed = names
-				s.order(o)
-				if !s.until(time.Hour, s.restored) {
-					records := s.Store().Records()
-					t.Errorf("%v did not help: %s; %s", names, s.told().Reason, records[len(records)-1].Error)
-				}
+				s.endsTheWait(t, names, false)
 				s.unbroken(t)
 			})
 		})

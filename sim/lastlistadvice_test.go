@@ -29,13 +29,7 @@ func TestRestoreOutsiders_TheAdviceAboutAListThatIsReadLastEnds(t *testing.T) {
 		t.Log(names, s.told().Reason)
 		s.ask(cke.TaskCancelRestore, "", "", "")
 		s.pass(5 * time.Minute)
-		o := fromBackup
-		o.Destroyed = names
-		s.order(o)
-		if !s.until(time.Hour, s.restored) {
-			records := s.Store().Records()
-			t.Errorf("%v did not help: %s; %s", names, s.told().Reason, records[len(records)-1].Error)
-		}
+		s.endsTheWait(t, names, false)
 		s.unbroken(t)
 	})
 }

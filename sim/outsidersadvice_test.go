@@ -118,3 +118,21 @@ func TestRestoreOutsiders_TheAdviceAboutAMembershipWithoutAnIDEnds(t *testing.T)
 		s.unbroken(t)
 	})
 }
+
+// endsTheWait asks that what cke said to name as destroyed ends the wait of a restore, or of a deletion.
+func (s *stage) endsTheWait(t *testing.T, names []string, deletion bool) {
+	t.Helper()
+	over := s.restored
+	if deletion {
+		over = s.Store().Deleted
+		s.destroy(names...)
+	} else {
+		o := fromBackup
+		o.Destroyed = names
+		s.order(o)
+	}
+	if !s.until(time.Hour, over) {
+		records := s.Store().Records()
+		t.Errorf("%v did not help: %s; %s", names, s.told().Reason, records[len(records)-1].Error)
+	}
+}

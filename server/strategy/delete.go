@@ -69,7 +69,7 @@ func deleteCluster(in *Input) verdict {
 		}
 		blockers = append(blockers, p)
 	}
-	if p := in.removedUnnamed(in.Destroyed, "ckecli cluster delete "+in.Spec.Name); p != nil && !in.Sealed {
+	if p := in.removedUnless(in.Destroyed, "ckecli cluster delete "+in.Spec.Name); p != nil && !in.Sealed {
 		blockers = append(blockers, *p)
 	}
 	if blockers != nil {
@@ -91,14 +91,14 @@ func (in *Input) foreignListed() (all []cke.MemberList) {
 	if inc == nil {
 		return nil
 	}
-	of := inc.ClusterID
+	of, ours := inc.ClusterID, slices.Concat(in.Identity.MayRun(), in.Identity.Ended)
 	add := func(lists ...cke.MemberList) {
 		for _, l := range lists {
 			if l.ClusterID == "" || in.Identity.Started() {
 				l.ClusterID = of
 			}
 			l.Members = slices.DeleteFunc(slices.Clone(l.Members), func(m cke.Member) bool {
-				return slices.ContainsFunc(append(in.Identity.MayRun(), in.Identity.Ended...), func(j cke.Join) bool { return in.Identity.Certainly(m, j) })
+				return slices.ContainsFunc(ours, func(j cke.Join) bool { return in.Identity.Certainly(m, j) })
 			})
 			if len(l.Members) > 0 {
 				all = append(all, l)

@@ -262,7 +262,7 @@ func wouldServeBeside(in *Input) *cke.Error {
 // removedBefore: members were removed since the newest list that is known here, and those that took their place may serve.
 func removedBefore(in *Input, o cke.RestoreOrder) *cke.Error {
 	p := removedProblem(in)
-	if p == nil || in.removedUnnamed(o.Destroyed, "") == nil {
+	if p == nil || len(in.removedUnnamed(o.Destroyed)) == 0 {
 		return nil
 	}
 	return &cke.Error{Code: p.Code, What: "cannot restore: " + p.Message, Unchanged: true, Try: p.Remedy}

@@ -113,7 +113,7 @@ func restoring(in *Input) verdict {
 			blockers = append(blockers, p)
 		}
 		blockers = append(blockers, startedBefore(in)...)
-		if p := in.removedUnnamed(inc.Restore.Order.Destroyed, "restore again: ckecli restore"); p != nil {
+		if p := in.removedUnless(inc.Restore.Order.Destroyed, "restore again: ckecli restore"); p != nil {
 			blockers = append(blockers, *p)
 		}
 		if outdated := outdatedRestore(in); outdated != nil {

@@ -181,12 +181,16 @@ func (in *Input) votersBefore() []cke.Join {
 	return slices.DeleteFunc(in.Identity.Superseded(), func(j cke.Join) bool { return !in.hasVoter(list, j) })
 }
 
-// removedUnnamed is removedByEtcd without those that an operator calls destroyed, by their nodes or, where these carry others, by their ids; nil: there
-// are none. The command takes the names.
-func (in *Input) removedUnnamed(named []string, command string) *cke.Problem {
-	joins := slices.DeleteFunc(in.removedByEtcd(), func(j cke.Join) bool {
+// removedUnnamed is removedByEtcd without those that an operator calls destroyed, by their nodes or, where these carry others, by their ids.
+func (in *Input) removedUnnamed(named []string) []cke.Join {
+	return slices.DeleteFunc(in.removedByEtcd(), func(j cke.Join) bool {
 		return slices.Contains(named, j.Node.Name()) || slices.Contains(named, j.MemberID)
 	})
+}
+
+// removedUnless is the problem of removedUnnamed, which a command ends that names them; nil: there are none.
+func (in *Input) removedUnless(named []string, command string) *cke.Problem {
+	joins := in.removedUnnamed(named)
 	if len(joins) == 0 {
 		return nil
 	}
